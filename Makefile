@@ -1,0 +1,40 @@
+# make demo | test | bench | clean. Each sets up what it needs first.
+
+PYTHON ?= python3
+VENV   := .venv
+CEBRA  := .venv-cebra
+
+# One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
+export OMP_NUM_THREADS := 1
+
+.PHONY: .venv demo test bench clean
+.DELETE_ON_ERROR:
+
+.venv: $(VENV)/stamp
+
+$(VENV)/stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+# cebra, the reference to compare with, lives apart: ascribo does not depend on it.
+$(CEBRA)/stamp: benchmarks/constraints-cebra.txt
+	$(PYTHON) -m venv $(CEBRA)
+	$(CEBRA)/bin/python -m pip install --quiet -c $< torch cebra cvxpy captum
+	touch $@
+
+demo: .venv
+	$(VENV)/bin/ascribo demo --out runs/demo
+
+test: .venv
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
+	$(VENV)/bin/python -m pytest -n 2 -q
+
+bench: .venv $(CEBRA)/stamp
+	$(VENV)/bin/python benchmarks/cpu.py --cebra-python $(CEBRA)/bin/python
+
+clean:
+	rm -rf $(VENV) $(CEBRA) runs build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+"""ascribo: which channels carry which variable, and how sure can I be?"""
+
+from . import losses, metrics, penalty, simulate
+from .encoders import MLP, Convolution
+from .estimator import ContrastiveEmbedding
+from .losses import Lp
+from .penalty import Auto, Constant, Ramp
+from .read import read
+from .recording import Recording
+from .saving import load
+from .spaces import Discrete, Follow, Regress, Time
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MLP",
+    "Auto",
+    "Constant",
+    "ContrastiveEmbedding",
+    "Convolution",
+    "Discrete",
+    "Follow",
+    "Lp",
+    "Ramp",
+    "Recording",
+    "Regress",
+    "Time",
+    "load",
+    "losses",
+    "metrics",
+    "penalty",
+    "read",
+    "simulate",
+]

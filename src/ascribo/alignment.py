@@ -1,0 +1,81 @@
+"""A common basis for the seeds of a model.
+
+A block of the embedding is identified only up to a linear map (001, definition 2), so the blocks of two seeds
+differ by one. Each block is brought to unit covariance and then rotated onto that of a reference seed. In these
+*aligned coordinates* u, with z = mean + basis · u, maps of different seeds can be averaged, and the length of a
+block's row does not depend on the basis the seed happened to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Alignment", "align"]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """mean (seed, dim), basis and inverse (seed, dim, dim), block-diagonal; `reference` is the seed aligned to.
+
+    `to_aligned` maps z (seed, ..., dim) to u; `consensus` maps z of all seeds to their mean in the
+    reference seed's own coordinates.
+    """
+
+    mean: Tensor
+    basis: Tensor
+    inverse: Tensor
+    reference: int
+
+    def to(self, device: torch.device | str) -> Alignment:
+        """The same alignment with its tensors on a device."""
+        return Alignment(self.mean.to(device), self.basis.to(device), self.inverse.to(device), self.reference)
+
+    def to_aligned(self, z: Tensor) -> Tensor:
+        """u = basis⁻¹ (z - mean): (seed, time, dim) -> (seed, time, dim)."""
+        return (z - self.mean[:, None]) @ self.inverse.mT
+
+    def consensus(self, z: Tensor, weight: Tensor) -> Tensor:
+        """Weighted mean over seeds in the reference seed's coordinates; weight is (seed, dim)."""
+        share = weight / weight.sum(0).clamp_min(1e-12)
+        u = (self.to_aligned(z) * share[:, None]).sum(0)
+        return u @ self.basis[self.reference].mT + self.mean[self.reference]
+
+
+def align(z: Tensor, blocks: Mapping[str, slice], reference: int = 0) -> Alignment:
+    """Align the blocks of all seeds, from embeddings of the same time steps, (seed, time, dim).
+
+    The reference seed's blocks are turned to their principal axes, largest first, signs fixed.
+
+    Examples
+    --------
+    >>> z = torch.randn(1, 500, 3)
+    >>> turned = torch.cat([z, z @ torch.linalg.qr(torch.randn(3, 3))[0] * 5 + 1])
+    >>> u = align(turned, {"all": slice(0, 3)}).to_aligned(turned)
+    >>> bool(torch.allclose(u[0], u[1], atol=1e-3))
+    True
+    """
+    z = z.double()
+    seeds, _, dim = z.shape
+    mean = z.mean(1)
+    basis = torch.zeros(seeds, dim, dim, dtype=z.dtype)
+    inverse = torch.zeros_like(basis)
+    for where in blocks.values():
+        block = z[..., where] - mean[:, None, where]
+        covariance = block.mT @ block / block.shape[1]
+        values, axes = torch.linalg.eigh(covariance)
+        values, axes = values.flip(-1), axes.flip(-1)
+        # a collapsed block has no axes of its own: keep its inverse finite
+        spread = values.clamp_min(1e-10).sqrt().clamp_min(1e-6 * values[:, :1].clamp_min(1e-10).sqrt())
+        largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
+        axes = axes * largest.sign()
+        white = (block @ axes) / spread[:, None]
+        u, _, vh = torch.linalg.svd(white.mT @ white[reference])
+        turn = u @ vh
+        turn[reference] = torch.eye(turn.shape[-1], dtype=z.dtype)
+        basis[:, where, where] = (axes * spread[:, None]) @ turn
+        inverse[:, where, where] = turn.mT @ (axes / spread[:, None]).mT
+    return Alignment(mean.float(), basis.float(), inverse.float(), reference)

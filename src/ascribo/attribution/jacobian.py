@@ -1,0 +1,100 @@
+"""Exact Jacobians of the encoders, their pseudo-inverses, and the two maps the papers read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ..alignment import Alignment
+from ..embedder import Embedder
+
+__all__ = ["encoder_jacobian", "inverted_neuron_gradient", "neuron_gradient", "pseudo_inverse"]
+
+SUSPECT = 1e3
+"""Estimated condition number of J from which a sample is checked by singular values."""
+DEFICIENT = 1e-6
+"""Smallest singular value, relative to the largest, below which a Jacobian counts as rank-deficient."""
+
+
+def encoder_jacobian(embedder: Embedder, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """∂f/∂x of every seed at inputs x (B, channel[, window]): (seed, B, dim, channel, window).
+
+    One backward pass per embedding dimension: samples do not interact, so a pass serves the whole batch.
+    """
+    seeds = next(iter(parameters.values())).shape[0]
+    with torch.enable_grad():
+        inputs = x.detach().expand(seeds, *x.shape).requires_grad_()
+        z = embedder(parameters, inputs)
+        rows = [
+            torch.autograd.grad(z[..., k].sum(), inputs, retain_graph=k < z.shape[-1] - 1)[0]
+            for k in range(z.shape[-1])
+        ]
+    jacobian = torch.stack(rows, 2)
+    return jacobian if jacobian.ndim == 5 else jacobian[..., None]
+
+
+def pseudo_inverse(jacobian: Tensor) -> tuple[Tensor, Tensor]:
+    """Moore-Penrose inverses of a batch of wide matrices (..., d, n), d ≤ n, and which could be inverted.
+
+    J⁺ = Jᵀ(JJᵀ)⁻¹ by Cholesky of the d x d Gram matrix in float64. Matrices whose factor looks badly
+    conditioned are checked by singular values; a rank-deficient one gets NaN and False, never a made-up inverse.
+
+    Examples
+    --------
+    >>> inverse, ok = pseudo_inverse(torch.tensor([[[2.0, 0.0, 0.0], [0.0, 4.0, 0.0]]]))
+    >>> inverse[0].tolist(), ok.tolist()
+    ([[0.5, 0.0], [0.0, 0.25], [0.0, 0.0]], [True])
+    """
+    if jacobian.shape[-2] > jacobian.shape[-1]:
+        raise ValueError(
+            f"the Jacobian has {jacobian.shape[-2]} embedding dimensions for {jacobian.shape[-1]} inputs: it has "
+            "no right inverse. Use fewer dimensions than channels, or method='generative_gradient'."
+        )
+    flat = jacobian.flatten(0, -3).double()
+    gram = flat @ flat.mT
+    # rows of very different length are not a lack of rank: factor the matrix of their cosines
+    length = gram.diagonal(dim1=-2, dim2=-1).sqrt()
+    safe = length.clamp_min(torch.finfo(length.dtype).tiny)
+    factor, failed = torch.linalg.cholesky_ex(gram / (safe[:, :, None] * safe[:, None, :]))
+    pivots = factor.diagonal(dim1=-2, dim2=-1)
+    spread = length.amax(-1) / length.amin(-1)
+    suspect = (failed > 0) | ~(spread * pivots.amax(-1) < SUSPECT * pivots.amin(-1))
+    ok = torch.ones_like(suspect)
+    if suspect.any():
+        values = torch.linalg.svdvals(flat[suspect].cpu()).to(flat.device)
+        ok[suspect] = values[:, -1] > DEFICIENT * values[:, 0]
+    # a stand-in factor keeps the batch together; its results are thrown away
+    identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    factor = torch.where((ok & (failed == 0))[:, None, None], factor, identity)
+    inverse = torch.cholesky_solve(flat / safe[..., None], factor).mT / safe[:, None, :]
+    again = ok & (failed > 0)
+    if again.any():
+        inverse[again] = torch.linalg.pinv(flat[again])
+    inverse[~ok] = torch.nan
+    shape = jacobian.shape
+    return inverse.to(jacobian.dtype).reshape(*shape[:-2], shape[-1], shape[-2]), ok.reshape(shape[:-2])
+
+
+def inverted_neuron_gradient(
+    embedder: Embedder, parameters: Mapping[str, Tensor], alignment: Alignment, x: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The papers' map, J_f⁺ ∼ J_g (001, theorem 2), in aligned coordinates.
+
+    Returns (seed, B, channel, window, dim) and (seed, B), False where J_f was rank-deficient. A window is
+    inverted as a whole: its channels at all its steps together are the inputs.
+    """
+    jacobian = encoder_jacobian(embedder, parameters, x)
+    inverse, ok = pseudo_inverse(jacobian.flatten(-2))
+    inverse = inverse @ alignment.basis[:, None]
+    return inverse.unflatten(-2, jacobian.shape[-2:]), ok
+
+
+def neuron_gradient(
+    embedder: Embedder, parameters: Mapping[str, Tensor], alignment: Alignment, x: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The plain encoder gradient J_fᵀ, in aligned coordinates: (seed, B, channel, window, dim), all valid."""
+    jacobian = encoder_jacobian(embedder, parameters, x)
+    turned = torch.einsum("skd,sbdcw->sbcwk", alignment.inverse, jacobian)
+    return turned, torch.ones(turned.shape[:2], dtype=torch.bool, device=turned.device)

@@ -1,0 +1,115 @@
+"""A stack of encoders as one function: parameters have a seed axis, and one call serves all seeds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from .encoders import window_of
+from .losses import similarity_of
+from .pairs import segment_bounds
+from .spaces import Regress, Space, layout
+
+__all__ = ["Embedder"]
+
+LOG_TEMPERATURE = "log_temperature"
+
+
+class Embedder:
+    """A stack of encoders of one architecture as one function, with the geometry of their spaces.
+
+    Parameters
+    ----------
+    module : the architecture; its own parameters are not used.
+    spaces : name -> Space, for the blocks on spheres and the temperatures.
+    """
+
+    def __init__(self, module: nn.Module, spaces: Mapping[str, Space]):
+        self.window = window_of(module)
+        skeleton = copy.deepcopy(module).to("meta")
+        self._call = vmap(lambda parameters, x: functional_call(skeleton, parameters, (x,)), randomness="error")
+        contrastive = {n: s for n, s in spaces.items() if not isinstance(s, Regress)}
+        slices = layout(spaces)
+        self.spheres = [slices[n] for n, s in contrastive.items() if similarity_of(s.similarity).on_sphere]
+        self.dim = sum(space.dim for space in spaces.values())
+        self._learned = [
+            (slices[n], similarity_of(s.similarity)) for n, s in contrastive.items() if s.temperature == "learn"
+        ]
+        self._scale = torch.ones(self.dim)
+        for n, s in contrastive.items():
+            if s.temperature != "learn":
+                self._scale[slices[n]] = similarity_of(s.similarity).rescale(float(s.temperature))
+
+    def initial(self, module: nn.Module, seeds: Sequence[int]) -> dict[str, Tensor]:
+        """Stacked parameters (seed, ...), each seed's drawn anew as its layers prescribe."""
+        modules = []
+        for seed in seeds:
+            fresh = copy.deepcopy(module)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                for part in fresh.modules():
+                    reset = getattr(part, "reset_parameters", None)
+                    if callable(reset):
+                        reset()
+            modules.append(fresh)
+        parameters, _ = stack_module_state(modules)
+        parameters = {name: value.detach().float() for name, value in parameters.items()}
+        if self._learned:
+            parameters[LOG_TEMPERATURE] = torch.zeros(len(seeds), len(self._learned))
+        return parameters
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Embedding (seed, B, dim) of inputs (seed, B, channel[, window])."""
+        z = self._call({k: v for k, v in parameters.items() if k != LOG_TEMPERATURE}, x)
+        for where in self.spheres:
+            z = torch.cat(
+                [
+                    z[..., : where.start],
+                    nn.functional.normalize(z[..., where], dim=-1),
+                    z[..., where.stop :],
+                ],
+                -1,
+            )
+        return z
+
+    def tempered(self, parameters: Mapping[str, Tensor], z: Tensor) -> Tensor:
+        """Coordinates in which ψ has temperature 1."""
+        scale = self._scale.to(z)
+        if not self._learned:
+            return z if bool((self._scale == 1).all()) else z * scale
+        scale = scale.expand(z.shape[0], 1, -1).clone()
+        for k, (where, similarity) in enumerate(self._learned):
+            temperature = parameters[LOG_TEMPERATURE][:, k].exp()[:, None, None]
+            scale[..., where] = similarity.rescale(temperature)  # type: ignore[arg-type]
+        return z * scale
+
+    @torch.no_grad()
+    def embed(
+        self,
+        parameters: Mapping[str, Tensor],
+        X: Tensor,
+        epochs: np.ndarray,
+        steps: np.ndarray | None = None,
+        chunk: int = 16_384,
+    ) -> Tensor:
+        """Embedding of some time steps (all by default) of a standardised recording: (seed, steps, dim)."""
+        first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
+        index = torch.arange(len(X)) if steps is None else torch.from_numpy(steps)
+        seeds, parts = len(next(iter(parameters.values()))), []
+        for part in index.to(X.device).split(chunk):
+            x = self.gather(X, part, first, last)
+            parts.append(self(parameters, x.expand(seeds, *x.shape)))
+        return torch.cat(parts, 1)
+
+    def gather(self, X: Tensor, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        """Inputs at time steps `index`: (..., channel), or (..., channel, window) clamped to the segment."""
+        if self.window == 1:
+            return X[index]
+        offsets = torch.arange(self.window, device=index.device) - self.window // 2
+        around = (index[..., None] + offsets).clamp(first[index][..., None], last[index][..., None])
+        return X[around].transpose(-1, -2)

@@ -1,0 +1,37 @@
+"""How close an answer is to the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import roc_auc_score
+
+__all__ = ["auroc", "linear_r2"]
+
+
+def auroc(scores, truth) -> float:
+    """Area under the ROC curve of scores (channel,) against a boolean truth (channel,).
+
+    >>> auroc([0.1, 0.9, 0.8], [False, True, True])
+    1.0
+    """
+    scores, truth = np.asarray(scores, dtype=float).ravel(), np.asarray(truth).ravel().astype(bool)
+    if scores.shape != truth.shape:
+        raise ValueError(f"{len(scores)} scores for {len(truth)} truth values: expected one for each channel.")
+    if truth.all() or not truth.any():
+        raise ValueError(
+            f"the truth is {'all' if truth.all() else 'never'} true over {len(truth)} channels: an ROC curve "
+            "needs both kinds."
+        )
+    return float(roc_auc_score(truth, scores))
+
+
+def linear_r2(inputs, targets) -> float:
+    """R² of the best affine map from inputs (time, a) to targets (time, b), averaged over targets.
+
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> round(linear_r2(x, x @ [[1.0, 2.0], [0.0, 1.0]] + 3), 6)
+    1.0
+    """
+    inputs, targets = np.asarray(inputs), np.asarray(targets)
+    return float(LinearRegression().fit(inputs, targets).score(inputs, targets))

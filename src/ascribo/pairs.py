@@ -1,0 +1,245 @@
+"""Which time steps are compared with which: references, positives and negatives, as indices.
+
+References and negatives are uniform. Positives are neighbours in time, share a label, or follow the changes of
+variables: c' = c(t) + Δ(τ) with τ uniform, and the step whose variables are nearest to c' (001, appendix A.2).
+Everything is drawn in bulk, many training steps at once, and nothing crosses the edge of a segment.
+
+A *segment* is a run of steps that belong together: an epoch, or a part of one when some of it is held out.
+Segment -1 marks steps that are not to be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.spatial import KDTree
+
+from .spaces import Discrete, Follow, Regress, Space, Time
+
+__all__ = ["Pairs", "hold_out", "known", "regression_targets", "same_segment", "segment_bounds"]
+
+Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+
+
+def same_segment(segments: np.ndarray, offset: int) -> np.ndarray:
+    """True at the steps t for which t + offset lies in the same segment.
+
+    >>> same_segment(np.array([0, 0, 0, 1, 1, -1]), 1)
+    array([ True,  True, False,  True, False, False])
+    """
+    inside = np.zeros(len(segments), dtype=bool)
+    if offset < len(segments):
+        inside[: len(segments) - offset] = segments[offset:] == segments[: len(segments) - offset]
+    return inside & (segments >= 0)
+
+
+def segment_bounds(segments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last step of the segment each step belongs to, both (time,).
+
+    >>> first, last = segment_bounds(np.array([0, 0, 1, 1, 1]))
+    >>> first, last
+    (array([0, 0, 2, 2, 2]), array([1, 1, 4, 4, 4]))
+    """
+    edges = np.flatnonzero(np.diff(segments)) + 1
+    starts, stops = np.r_[0, edges], np.r_[edges, len(segments)]
+    lengths = stops - starts
+    return np.repeat(starts, lengths), np.repeat(stops - 1, lengths)
+
+
+def hold_out(epochs: np.ndarray, fraction: float, blocks: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Split a recording into segments to train on and evenly spaced blocks of time to test on.
+
+    Returns two segment arrays (time,), each -1 where the other is not. Blocks, not single steps: neighbours
+    in time are nearly copies of each other.
+
+    >>> train, test = hold_out(np.zeros(100, int), 0.2, blocks=2)
+    >>> (test >= 0).sum(), (train >= 0).sum(), len(np.unique(train[train >= 0]))
+    (np.int64(20), np.int64(80), 3)
+    """
+    steps = len(epochs)
+    length = round(steps * fraction / blocks)
+    testing = np.zeros(steps, dtype=bool)
+    if length >= 1:
+        # each block in the middle of its share of the recording
+        starts = (np.arange(blocks) + 0.5) * steps / blocks - length / 2
+        for start in starts.astype(int):
+            testing[start : start + length] = True
+    runs = np.r_[0, np.cumsum((np.diff(epochs) != 0) | (np.diff(testing.astype(int)) != 0))]
+    return np.where(testing, -1, runs), np.where(testing, runs, -1)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Members of each group, for drawing one uniformly: group g holds members[start[g]:start[g + 1]]."""
+
+    members: np.ndarray
+    start: np.ndarray
+
+    @classmethod
+    def of(cls, steps: np.ndarray, group: np.ndarray) -> _Groups:
+        order = np.argsort(group, kind="stable")
+        return cls(steps[order], np.r_[0, np.cumsum(np.bincount(group))])
+
+    def pick(self, rng: np.random.Generator, group: np.ndarray) -> np.ndarray:
+        size = self.start[group + 1] - self.start[group]
+        return self.members[self.start[group] + (rng.random(group.shape) * size).astype(np.int64)]
+
+
+class Pairs:
+    """Index batches for all spaces of a model, from the steps of one set of segments.
+
+    Parameters
+    ----------
+    spaces : name -> Space.
+    variables : DataFrame (time, variable).
+    segments : (time,) integers, -1 for steps not to be used.
+
+    A step whose variables are missing (NaN, None) is left out of that space's references, positives and
+    negatives; spaces with the same steps share references and negatives. `rows` says, for each space, which
+    rows of a drawn batch hold its references, positives and negatives.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"x": np.linspace(0, 1, 100)})
+    >>> pairs = Pairs({"x": Follow("x", 1), "rest": Time(1)}, table, np.zeros(100, int))
+    >>> pairs.rows
+    {'x': (0, 2, 1), 'rest': (0, 3, 1)}
+    >>> pairs.draw(np.random.default_rng(0), steps=5, batch=8).shape
+    (5, 4, 8)
+    """
+
+    def __init__(self, spaces: Mapping[str, Space], variables: pd.DataFrame, segments: np.ndarray):
+        usable = segments >= 0
+        for space in spaces.values():
+            for offset in space.offsets if isinstance(space, Time) else ():
+                usable = usable & same_segment(segments, offset)
+        self._uniform: list[np.ndarray] = []
+        self._positive: dict[str, Draw] = {}
+        self.rows: dict[str, tuple[int, int | None, int | None]] = {}
+        self.left_out = {}
+        pools: dict[bytes, tuple[int, int | None]] = {}
+        for name, space in spaces.items():
+            present = known(space, variables)
+            self.left_out[name] = int((usable & ~present).sum())
+            pool = np.flatnonzero(usable & present)
+            if not len(pool):
+                raise ValueError(f"space {name!r} has no time step with a positive: {_why_empty(space)}.")
+            key = pool.tobytes()
+            if key not in pools:
+                pools[key] = (len(self._uniform), None)
+                self._uniform.append(pool)
+            reference, negative = pools[key]
+            if isinstance(space, Regress):
+                self.rows[name] = (reference, None, None)
+                continue
+            if negative is None:
+                negative = len(self._uniform)
+                pools[key] = (reference, negative)
+                self._uniform.append(pool)
+            self._positive[name] = _positives(space, variables, segments, present)
+            self.rows[name] = (reference, None, negative)
+        for row, name in enumerate(self._positive, start=len(self._uniform)):
+            reference, _, negative = self.rows[name]
+            self.rows[name] = (reference, row, negative)
+
+    def draw(self, rng: np.random.Generator, steps: int, batch: int) -> np.ndarray:
+        """Indices of time steps, (steps, rows, batch), drawn for `steps` training steps at once."""
+        out = np.empty((steps, len(self._uniform) + len(self._positive), batch), dtype=np.int64)
+        for row, pool in enumerate(self._uniform):
+            out[:, row] = pool[rng.integers(0, len(pool), (steps, batch))]
+        for name, positive in self._positive.items():
+            reference, row, _ = self.rows[name]
+            out[:, row] = positive(rng, out[:, reference].ravel()).reshape(steps, batch)
+        return out
+
+
+def known(space: Space, variables: pd.DataFrame) -> np.ndarray:
+    """True at the steps where all variables of a space are known: (time,) booleans."""
+    missing = variables[list(space.variables)].isna().to_numpy()
+    return np.asarray(~missing.any(axis=1))
+
+
+def _why_empty(space: Space) -> str:
+    if isinstance(space, Time):
+        return f"no epoch is longer than its offset of {max(space.offsets)} steps"
+    return f"{list(space.variables)} are missing everywhere"
+
+
+def _positives(space: Space, variables: pd.DataFrame, segments: np.ndarray, present: np.ndarray) -> Draw:
+    if isinstance(space, Time):
+        offsets = np.asarray(space.offsets)
+        return lambda rng, reference: reference + offsets[rng.integers(0, len(offsets), len(reference))]
+    steps = np.flatnonzero((segments >= 0) & present)
+    if isinstance(space, Discrete):
+        codes = pd.factorize(variables[space.variable])[0]
+        groups = _Groups.of(steps, codes[steps])
+        return lambda rng, reference: groups.pick(rng, codes[reference])
+    assert isinstance(space, Follow)
+    return _follow(space, variables, segments, present, steps)
+
+
+def _follow(space, variables, segments, present, steps) -> Draw:
+    """Positives of a Follow space, by a kd-tree over the distinct values the variables take."""
+    values, box = _coordinates(space, variables)
+    starts = np.flatnonzero(same_segment(segments, space.offset) & present)
+    starts = starts[present[starts + space.offset]]
+    if not len(starts):
+        raise ValueError(
+            f"{list(space.variables)}: no change over {space.offset} steps can be taken within an epoch."
+        )
+    # On a tree of distinct values ties are broken at random below; a tree of all steps would always answer
+    # with the same one of them.
+    distinct, group = np.unique(values[steps], axis=0, return_inverse=True)
+    groups = _Groups.of(steps, group.ravel())
+    tree = KDTree(distinct, boxsize=box)
+
+    def draw(rng: np.random.Generator, reference: np.ndarray) -> np.ndarray:
+        tau = starts[rng.integers(0, len(starts), len(reference))]
+        target = values[reference] + values[tau + space.offset] - values[tau]
+        _, nearest = tree.query(_wrap(target, box))
+        return groups.pick(rng, np.asarray(nearest))
+
+    return draw
+
+
+def _coordinates(space: Follow, variables: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Variables on comparable scales, (time, variable), and the period of each (0: not circular)."""
+    values = variables[list(space.variables)].to_numpy(dtype=np.float64)
+    circular = np.isin(space.variables, space.circular)
+    scale = np.where(circular, space.period / np.sqrt(12), np.nanstd(values, axis=0))
+    box = np.where(circular, space.period / scale, 0.0)
+    return _wrap(values / scale, box), box
+
+
+def _wrap(values: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Circular columns folded into [0, period)."""
+    circular = box > 0
+    if circular.any():
+        values = values.copy()
+        folded = np.mod(values[..., circular], box[circular])
+        values[..., circular] = np.where(folded >= box[circular], 0.0, folded)  # mod may round up to it
+    return values
+
+
+def regression_targets(space: Regress, variables: pd.DataFrame, steps: np.ndarray) -> np.ndarray:
+    """What a Regress space predicts, (time, dim) float32: standardised over `steps`, angles as cosine and sine.
+
+    >>> table = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
+    >>> regression_targets(Regress("a"), table, np.arange(3)).ravel().round(2).tolist()
+    [-1.22, 0.0, 1.22]
+    """
+    columns = []
+    for name in space.variables:
+        value = variables[name].to_numpy(dtype=np.float64)
+        if name in space.circular:
+            angle = 2 * np.pi * value / space.period
+            columns += [np.cos(angle), np.sin(angle)]
+        else:
+            columns.append(value)
+    targets = np.stack(columns, axis=1)
+    used = targets[steps]
+    spread = np.nanstd(used, axis=0)
+    return ((targets - np.nanmean(used, axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)

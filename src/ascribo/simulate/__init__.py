@@ -1,0 +1,5 @@
+"""Recordings with known truth."""
+
+from .box import box
+
+__all__ = ["box"]

@@ -1,0 +1,25 @@
+"""What all tests share."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+# The machine's cores are for the test processes; threads inside one would fight over them.
+torch.set_num_threads(1)
+
+# The same examples on every run, and no failures because a machine is busy.
+hypothesis.settings.register_profile("ascribo", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ascribo")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data, which the repository does not contain."""
+    default = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("ASCRIBO_DATA", default))
+    if not folder.is_dir():
+        pytest.skip(f"real data not found at {folder}; set ASCRIBO_DATA to the folder that has it")
+    return folder
