@@ -108,9 +108,7 @@ def test_arrays_by_name(save):
 
 
 def test_a_vector_can_be_the_channel(save):
-    np.testing.assert_array_equal(
-        read(save(speed=SPEED), channels="speed").X[:, 0], SPEED.astype("f4")
-    )
+    np.testing.assert_array_equal(read(save(speed=SPEED), channels="speed").X[:, 0], SPEED.astype("f4"))
 
 
 def test_a_variable_called_trial_stays_one(save):
@@ -132,9 +130,7 @@ def test_no_matrix(save):
 def test_unknown_arrays_are_named(save):
     path = save(**ARRAYS)
     for role in ("channels", "variables", "epochs", "time"):
-        with pytest.raises(
-            ValueError, match=r"a\.\w+: no readable array called 'sped'; did you mean 'speed'"
-        ):
+        with pytest.raises(ValueError, match=r"a\.\w+: no readable array called 'sped'; did you mean 'speed'"):
             read(path, **{role: "sped"})
 
 
@@ -266,9 +262,7 @@ def test_bad_columns_are_refused(table_path, roles, message):
 
 def test_missing_values_in_a_table(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,\n")
-    with pytest.raises(
-        ValueError, match=r"a\.csv: X contains NaN in 1 of 2 channels.*b \(1 of 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"a\.csv: X contains NaN in 1 of 2 channels.*b \(1 of 2\)"):
         read(tmp_path / "a.csv")
 
 
@@ -291,9 +285,7 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
 
 def test_missing_file(tmp_path):
     (tmp_path / "session1.npz").touch()
-    with pytest.raises(
-        FileNotFoundError, match=r"sesion1\.npz: no such file; did you mean 'session1"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"sesion1\.npz: no such file; did you mean 'session1"):
         read(tmp_path / "sesion1.npz")
     with pytest.raises(FileNotFoundError, match="no such file; there are none"):
         read(tmp_path / "nowhere" / "a.npz")

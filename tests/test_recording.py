@@ -200,9 +200,7 @@ def test_datetimes_become_seconds_since_the_first():
 
 
 def test_truth_gets_the_channel_names_and_follows_the_channels():
-    truth = xr.DataArray(
-        [[True, False], [False, True]], dims=("channel", "space"), coords={"space": ["a", "b"]}
-    )
+    truth = xr.DataArray([[True, False], [False, True]], dims=("channel", "space"), coords={"space": ["a", "b"]})
     recording = Recording(VALUES, truth=truth.transpose())
     assert recording.truth is not None
     assert recording.truth.dims == ("channel", "space")
@@ -299,9 +297,7 @@ def test_constant_channels(recording):
 
 
 def test_repr_is_one_readable_line(recording):
-    assert repr(recording) == (
-        "Recording(6 time steps x 3 channels, variables: speed, side, 3 epochs)"
-    )
+    assert repr(recording) == ("Recording(6 time steps x 3 channels, variables: speed, side, 3 epochs)")
     assert repr(Recording([[1]])) == "Recording(1 time step x 1 channel, no variables, 1 epoch)"
     many = Recording(VALUES, np.zeros((6, 40)))
     assert "variables: y0, y1, y2, y3, y4 and 35 more" in repr(many)

@@ -1,6 +1,6 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
-from . import losses, metrics, penalty, simulate
+from . import attribution, losses, metrics, penalty, simulate
 from .encoders import MLP, Convolution
 from .estimator import ContrastiveEmbedding
 from .losses import Lp
@@ -25,6 +25,7 @@ __all__ = [
     "Recording",
     "Regress",
     "Time",
+    "attribution",
     "load",
     "losses",
     "metrics",

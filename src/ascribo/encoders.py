@@ -147,7 +147,8 @@ def build_encoder(encoder, channels: int, dim: int) -> nn.Module:
         _check_shape(encoder, channels, dim)
         return encoder
     if hasattr(encoder, "build"):
-        return encoder.build(channels, dim)
+        with torch.random.fork_rng(devices=[]):  # layers draw initial values nobody uses: see Embedder.initial
+            return encoder.build(channels, dim)
     raise ValueError(
         f"encoder={encoder!r}: expected 'mlp', 'convolution', ascribo.MLP(...), ascribo.Convolution(...) or "
         "an nn.Module."

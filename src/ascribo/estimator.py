@@ -301,12 +301,17 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         names = [f"{name}{k}" for name, space in self.model_.spaces.items() for k in range(space.dim)]
         return np.array(names, dtype=object)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
     def _check(self, X, y=None) -> Recording:
         """X as a recording of the channels the model was fitted to."""
         check_is_fitted(self)
-        if isinstance(X, pd.DataFrame | np.ndarray):
-            validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
         recording = Recording.of(X, y)
+        if isinstance(X, pd.DataFrame | np.ndarray):  # names in another order, or missing
+            validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
         if recording.X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {recording.X.shape[1]} features, but {type(self).__name__} is expecting "

@@ -123,7 +123,7 @@ class Pairs:
         pools: dict[bytes, tuple[int, int | None]] = {}
         for name, space in spaces.items():
             present = known(space, variables)
-            self.left_out[name] = int((usable & ~present).sum())
+            self.left_out[name] = int(((segments >= 0) & ~present).sum())
             pool = np.flatnonzero(usable & present)
             if not len(pool):
                 raise ValueError(f"space {name!r} has no time step with a positive: {_why_empty(space)}.")
@@ -228,8 +228,8 @@ def regression_targets(space: Regress, variables: pd.DataFrame, steps: np.ndarra
     """What a Regress space predicts, (time, dim) float32: standardised over `steps`, angles as cosine and sine.
 
     >>> table = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
-    >>> regression_targets(Regress("a"), table, np.arange(3)).ravel().round(2).tolist()
-    [-1.22, 0.0, 1.22]
+    >>> regression_targets(Regress("a"), table, np.arange(3)).ravel().round(2)
+    array([-1.22,  0.  ,  1.22], dtype=float32)
     """
     columns = []
     for name in space.variables:

@@ -152,8 +152,8 @@ class _Search:
 
     FLAT = 0.003  # the InfoNCE is flat when one smoothing length gains less than this share of the total
     SMOOTH = 0.4  # weight of the newest observation
-    RATE = 0.5  # largest change of log λ for one observation
-    FIRST = 0.003  # the first λ makes the penalty this share of the gain
+    RATE = 0.7  # largest change of log λ for one observation
+    FIRST = 0.01  # the first λ makes the penalty this share of the gain
 
     def __init__(self, plan: Auto, models: int, steps: int, chance: float):
         self.plan, self.steps, self.chance, self.done = plan, steps, chance, 0
@@ -181,8 +181,8 @@ class _Search:
             self.log_weight = np.where(searching, self.log_weight + self.RATE * slack, self.log_weight)
             self.trail.append(self.log_weight)
         elif self.trail:
-            # the search hunts around the answer: hold the mean of its last third
-            self.log_weight = np.mean(self.trail[-max(1, len(self.trail) // 3) :], axis=0)
+            # the search hunts around the answer: hold the mean of its last quarter
+            self.log_weight = np.mean(self.trail[-max(1, len(self.trail) // 4) :], axis=0)
             self.trail = []
         self.plateau = np.where(fresh, self.level, self.plateau)
         first = np.log(self.FIRST * gain / np.maximum(penalty.mean(0), 1e-12))

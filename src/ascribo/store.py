@@ -97,6 +97,8 @@ def decode(value: Any) -> Any:
             return {key: decode(item) for key, item in value["items"]}
         if kind == "custom":
             return None
+        if kind not in KNOWN:
+            raise ValueError(f"{kind!r} is unknown to this version of ascribo.")
         return KNOWN[kind](**{key: decode(item) for key, item in value.items() if key != "type"})
     return value
 

@@ -1,0 +1,294 @@
+"""ascribo beside cebra on one CPU thread: time of a training step, of an attribution, and memory.
+
+    python benchmarks/cpu.py --cebra-python PATH      # of an environment with cebra 0.6.1, cvxpy and captum
+
+The two sides take turns, so that what else the machine does hits both. Writes benchmarks/results/cpu.json and
+exits with 0 only if every bar holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from clock import clock
+from rich.console import Console
+from rich.table import Table
+
+import ascribo as asc
+from ascribo.objective import objectives_of
+from ascribo.pairs import Pairs
+from ascribo.store import write_atomically
+from ascribo.training import Problem, Settings, train
+
+HERE = Path(__file__).parent
+SPACES = {"position": asc.Follow(["x", "y", "z"], dim=3), "rest": asc.Time(dim=3)}
+DIM = sum(space.dim for space in SPACES.values())
+PENALTY = 0.1
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+console = Console(stderr=True)
+
+Times = dict[str, dict[str, float]]
+"""By what was timed, what `clock` says."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to measure: `Size()` is the benchmark, `QUICK` only shows that it runs."""
+
+    length: int = 100_000
+    batch: int = 512
+    stacks: tuple[int, ...] = (1, 4, 8)
+    rounds: int = 5
+    cebra_steps: int = 2
+    samples: int = 20_000
+    fit_steps: int = 400
+    lengths: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    step_batches: tuple[int, ...] = (5_000, 10_000, 20_000)
+    loss_batches: tuple[int, ...] = (50_000,)
+
+    def steps(self, seeds: int) -> int:
+        """Training steps to time at once: enough of them that starting up does not count."""
+        return max(5, min(50, 100 // seeds))
+
+
+QUICK = Size(5_000, 128, (1, 2), 1, 1, 2_000, 50, (2_000, 5_000), (500, 1_000), (2_000,))
+
+
+def problem_of(recording: asc.Recording) -> Problem:
+    """What `ContrastiveEmbedding.fit` hands to the training loop for this recording."""
+    X = torch.from_numpy(recording.X)
+    X = (X - X.mean(0)) / X.std(0)
+    pairs = Pairs(SPACES, recording.variables, recording.epochs)
+    module = asc.MLP().build(X.shape[1], DIM)
+    return Problem(module, SPACES, objectives_of(SPACES, "whole"), X, recording.epochs, pairs, {})
+
+
+def train_steps(problem: Problem, seeds: int, steps: int, batch: int) -> None:
+    """Train a stack of models, the drawing of pairs included."""
+    settings = Settings(steps, batch, 1e-3, asc.Constant(PENALTY))
+    train(problem, range(seeds), settings, progress=False)
+
+
+def model_step(problem: Problem, seeds: int, size: Size) -> dict[str, float]:
+    """Time of one step of one model in a stack."""
+    steps = size.steps(seeds)
+    return clock(partial(train_steps, problem, seeds, steps, size.batch), steps * seeds)
+
+
+class Cebra:
+    """The other side, in its own process and environment: see peer_cebra.py."""
+
+    def __init__(self, python: str, problem: Problem, labels: np.ndarray, size: Size):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "recording.npz"
+            np.savez(file, X=problem.X.numpy(), labels=labels)
+            options = {"--dim": DIM, "--batch": size.batch, "--samples": size.samples, "--penalty": PENALTY}
+            command = [python, str(HERE / "peer_cebra.py"), str(file)]
+            command += [str(part) for option in options.items() for part in option]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(
+                command, env=ONE_THREAD, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+            )
+            self.about = self._answer()
+
+    def ask(self, request: str) -> dict:
+        """Have it do one thing and say how long it took."""
+        assert self._process.stdin is not None
+        print(request, file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def close(self) -> None:
+        """Let it end."""
+        self._process.communicate()
+
+    def _answer(self) -> dict:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("cebra's side ended early: run benchmarks/peer_cebra.py by hand to see why.")
+        return json.loads(line)
+
+
+def take_turns(what: str, turn: Callable[[], Times], rounds: int) -> dict[str, dict]:
+    """All sides in turn, `rounds` times after one to warm up: medians, and the times of every round."""
+    got = []
+    for number in range(rounds + 1):
+        with console.status(f"{what}, round {number} of {rounds}"):
+            got.append(turn())
+    keys = ("processor_ms", "wall_ms")
+    return {
+        name: {f"median_{key}": median(times[name][key] for times in got[1:]) for key in keys}
+        | {"rounds": [times[name] for times in got[1:]]}
+        for name in got[0]
+    }
+
+
+def training(problem: Problem, cebra: Cebra | None, size: Size) -> dict:
+    """Time of a model-step: one model, one step, pairs drawn, by stacks of several seeds and by cebra."""
+
+    def turn() -> Times:
+        times = {"cebra": cebra.ask(f"steps {size.cebra_steps}")} if cebra else {}
+        return times | {f"ascribo, {seeds} seeds": model_step(problem, seeds, size) for seeds in size.stacks}
+
+    return take_turns("training", turn, size.rounds)
+
+
+def attribution(recording: asc.Recording, cebra: Cebra | None, size: Size) -> dict:
+    """Time of an attribution by the inverted neuron gradient, one seed, the same samples on both sides."""
+    with console.status("a model to attribute"):
+        options = {"seeds": 1, "steps": size.fit_steps, "batch_size": size.batch, "random_state": 0}
+        model = asc.ContrastiveEmbedding(SPACES, penalty=PENALTY, progress=False, device="cpu", **options)
+        model.fit(recording)
+    part, maps = recording[: size.samples], []
+
+    def turn() -> Times:
+        theirs = cebra.ask("attribute") if cebra else {}
+        work = lambda: maps.append(model.attribute(part, method="inverted_neuron_gradient"))  # noqa: E731
+        return {**theirs, "ascribo": clock(work)}
+
+    with warnings.catch_warnings(action="ignore"):  # of rank-deficient Jacobians: their share is reported
+        got = take_turns("attribution", turn, size.rounds)
+    return {**got, "rank_deficient": maps[-1].rank_deficient}
+
+
+def recording_length(size: Size) -> dict:
+    """Time of a model-step by the length of the recording, and what is set up once: standardising, the kd-tree."""
+    with console.status("recordings of several lengths"):
+        longest = asc.simulate.box(observed=3, hidden=3, steps=max(size.lengths))
+        problems: dict[int, Problem] = {}
+        once = {n: clock(lambda n=n: problems.update({n: problem_of(longest[:n])})) for n in size.lengths}
+
+    def turn() -> Times:
+        return {str(n): model_step(problem, size.stacks[1], size) for n, problem in problems.items()}
+
+    got = take_turns("recording length", turn, size.rounds)
+    return {name: {**value, "set_up_once": once[int(name)]} for name, value in got.items()}
+
+
+def memory(size: Size) -> dict:
+    """Peak memory by batch size, each measured in a process of its own."""
+    out = {}
+    for what, batches in (("step", size.step_batches), ("loss", size.loss_batches)):
+        for batch in batches:
+            with console.status(f"memory: {what} of batch {batch:,}"):
+                command = [sys.executable, str(HERE / "memory.py"), what, str(batch)]
+                done = subprocess.run(command, env=ONE_THREAD, check=True, capture_output=True, text=True)
+                out[f"{what}, batch {batch}"] = json.loads(done.stdout)
+    return out
+
+
+def bars(got: dict, size: Size) -> list[dict]:
+    """What must hold, and whether it does. Ratios are of median processor times."""
+    found = []
+
+    def took(group: str, name: str) -> float:
+        return got[group].get(name, {}).get("median_processor_ms", np.nan)
+
+    def bar(what: str, value: float, least: float | None = None, under: float | None = None) -> None:
+        known = float(value) if np.isfinite(value) else None
+        holds = None
+        if known is not None and (least or under):
+            holds = known >= least if least else known < under
+        found.append({"what": what, "value": known, "at_least": least, "under": under, "holds": holds})
+
+    for seeds in size.stacks:
+        ratio = took("training", "cebra") / took("training", f"ascribo, {seeds} seeds")
+        bar(f"times less per model-step than cebra, {seeds} seeds", ratio, least=40)
+    names = ("cebra, its call", "cebra, Jacobian and one inversion", "ascribo")
+    whole, one, own = (took("attribution", name) for name in names)
+    bar("times faster attribution than cebra's call", whole / own, least=20)
+    bar("times faster attribution than cebra's Jacobian and one inversion", one / own)
+    shortest, longest = (took("recording_length", str(n)) for n in (min(size.lengths), max(size.lengths)))
+    grown = f"step time at {max(size.lengths):,} over that at {min(size.lengths):,} time steps"
+    bar(grown, longest / shortest, under=1.25)
+    for name, value in got["memory"].items():
+        bar(f"GB of memory, {name}", value["growth_mb"] / 1e3, under=2)
+    return found
+
+
+def machine() -> dict:
+    """The machine in general terms: nothing that names it."""
+    model, info = platform.processor(), Path("/proc/cpuinfo")
+    if info.exists():
+        model = next((line.split(":", 1)[1] for line in info.open() if line.startswith("model name")), model)
+    return {
+        "processor": model.strip(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("ascribo", "torch", "numpy", "scipy")},
+    }
+
+
+def measure(size: Size, cebra_python: str | None = None) -> dict:
+    """All measurements; without cebra's Python those of ascribo alone."""
+    torch.set_num_threads(1)
+    recording = asc.simulate.box(observed=3, hidden=3, steps=size.length)
+    problem = problem_of(recording)
+    cebra = Cebra(cebra_python, problem, recording.variables.to_numpy(), size) if cebra_python else None
+    got = {
+        "machine": machine(),
+        "cebra": cebra.about if cebra else None,
+        "size": asdict(size),
+        "parameters": sum(p.numel() for p in problem.module.parameters()),
+        "training": training(problem, cebra, size),
+        "attribution": attribution(recording, cebra, size),
+    }
+    if cebra:
+        cebra.close()
+    got |= {"recording_length": recording_length(size), "memory": memory(size)}
+    got["bars"] = bars(got, size)
+    got["holds"] = all(bar["holds"] for bar in got["bars"] if bar["at_least"] or bar["under"])
+    return got
+
+
+def show(got: dict) -> None:
+    """The measurements as two tables."""
+    times = Table("one thread", "median ms, processor", "wall", title="Time", title_justify="left")
+    for group in ("training", "attribution", "recording_length"):
+        for name, value in got[group].items():
+            if isinstance(value, dict):
+                both = (f"{value[key]:,.1f}" for key in ("median_processor_ms", "median_wall_ms"))
+                times.add_row(f"{group.replace('_', ' ')}: {name}", *both)
+        times.add_section()
+    held = Table("what", "value", "bar", "", title="Bars", title_justify="left")
+    for bar in got["bars"]:
+        limit = f"≥ {bar['at_least']}" if bar["at_least"] else f"< {bar['under']}" if bar["under"] else ""
+        verdict = {True: "[green]holds", False: "[red]does not hold", None: ""}[bar["holds"]]
+        value = "not measured" if bar["value"] is None else f"{bar['value']:.2f}"
+        held.add_row(bar["what"], value, limit, verdict)
+    Console().print(times, held)
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cebra-python", help="the Python of an environment with cebra 0.6.1, cvxpy and captum")
+    parser.add_argument("--quick", action="store_true", help="a small form, in which the bars mean nothing")
+    parser.add_argument("--out", type=Path, help="where to write the JSON")
+    given = parser.parse_args()
+    got = measure(QUICK if given.quick else Size(), given.cebra_python)
+    out = given.out or HERE / "results" / ("cpu-quick.json" if given.quick else "cpu.json")
+    write_atomically(out, lambda path: path.write_text(json.dumps(got, indent=1) + "\n"))
+    show(got)
+    return 0 if got["holds"] or given.quick else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Standard output of the commands: plain tables and lines that are never broken, so that a script can read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+from rich.table import Table
+
+from .attribution import AttributionMaps
+
+__all__ = ["Output"]
+
+
+class Output:
+    """Prints lines and tables."""
+
+    def __init__(self):
+        self.console = Console(highlight=False)
+
+    def line(self, text: str = "") -> None:
+        """One line, however long."""
+        self.console.print(text, soft_wrap=True, markup=False)
+
+    def frame(self, frame: pd.DataFrame, title: str) -> None:
+        """A table under its title; floats with three digits."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in frame.columns:
+            right = pd.api.types.is_numeric_dtype(frame.dtypes[name])
+            table.add_column(str(name), justify="right" if right else "left", no_wrap=True)
+        for row in frame.itertuples(index=False):
+            table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
+        self.line(f"\n{title}")
+        # a terminal cuts what is wider than it is, a file keeps all of it
+        width = None if self.console.is_terminal else max(80, self.console.measure(table).maximum)
+        self.console.print(table, width=width, crop=self.console.is_terminal)
+
+    def goodness(self, table: pd.DataFrame) -> None:
+        """Bits above chance on held-out time, and what they mean."""
+        verdicts = np.where(table["collapsed"], "at chance: collapsed, it has no map", "above chance")
+        columns: dict[str, Any] = {"space": table["space"], "bits above chance": table["bits"], "": verdicts}
+        if np.any(table["left_out"]):
+            columns["time steps left out"] = table["left_out"]
+        self.frame(pd.DataFrame(columns), "Goodness of fit, on held-out time")
+
+    def scores(
+        self,
+        maps: AttributionMaps,
+        space: str,
+        title: str,
+        truth: xr.DataArray | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Channels by falling score with a bar, whether that is above the mean, and the truth if it is known."""
+        scores = maps.by_space.sel(space=space)
+        scores = scores[np.argsort(-scores.values, kind="stable")[:most]]
+        above = maps.threshold().sel(space=space, channel=scores["channel"]).values
+        columns: dict[str, Any] = {
+            "channel": scores["channel"].values,
+            "score": scores.values,
+            "": ["█" * max(1, round(20 * value / scores.values[0])) for value in scores.values],
+            "above mean": np.where(above, "yes", "no"),
+        }
+        if truth is not None:
+            known = truth.sel(space=space, channel=scores["channel"]).values
+            columns["truth"] = np.where(known, "carries it", "does not")
+        self.frame(pd.DataFrame(columns), title)

@@ -1,0 +1,281 @@
+"""The estimator end to end, on small recordings with known truth."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+from torch import nn
+
+import ascribo as asc
+
+
+def small(**changes):
+    settings = dict(
+        spaces={"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)},
+        seeds=2,
+        steps=400,
+        batch_size=256,
+        encoder=asc.MLP((64, 64)),
+        random_state=0,
+        progress=False,
+    )
+    return asc.ContrastiveEmbedding(**{**settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def data():
+    return asc.simulate.box(seed=1, observed=2, hidden=2, channels=(12, 12), steps=12_000)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return small().fit(data)
+
+
+def test_finds_the_channels_that_carry_the_variables(model, data):
+    scores = {m: model.attribute(data, m).auroc(data, "position") for m in asc.attribution.METHODS}
+    assert scores["generative_gradient"] == 1.0
+    assert scores["inverted_neuron_gradient"] > 0.9
+    assert model.attribute(data).method == "generative_gradient"
+
+
+def test_embedding_identifies_the_latents(model, data):
+    z = model.transform(data)
+    hidden, observed = data.latents[:, :2], data.latents[:, 2:]
+    assert asc.metrics.linear_r2(z[:, :2], observed) > 0.95
+    assert asc.metrics.linear_r2(z[:, 2:], hidden) > 0.9
+    assert asc.metrics.linear_r2(z[:, :2], hidden) < 0.1
+
+
+def test_goodness_of_fit_is_held_out_and_above_chance(model):
+    table = model.goodness_of_fit_.set_index("space")
+    assert list(model.goodness_of_fit_)[:5] == ["space", "infonce", "chance", "bits", "collapsed"]
+    np.testing.assert_allclose(table.bits, (table.chance - table.infonce) / np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(table.chance, np.log(256))
+    assert (table.bits > 1).all() and not table.collapsed.any()
+
+
+def test_score_falls_when_variables_are_shuffled(model, data):
+    shuffled = data.variables.sample(frac=1, random_state=0).reset_index(drop=True)
+    assert model.score(data.X, data.variables) > model.score(data.X, shuffled) + 1
+
+
+def test_shuffled_labels_collapse_and_their_map_is_refused(data):
+    shuffled = data.variables.sample(frac=1, random_state=0).reset_index(drop=True)
+    model = small(steps=200).fit(data.X, shuffled)
+    table = model.goodness_of_fit_.set_index("space")
+    assert table.collapsed["position"] and not table.collapsed["rest"]
+    assert table.bits["position"] < 0.02 < 1 < table.bits["rest"]
+    with pytest.warns(UserWarning, match="'position' has no map"):
+        maps = model.attribute(data)
+    assert "chance" in maps.refused["position"]
+    assert np.isnan(maps.by_space.sel(space="position")).all()
+    assert np.isfinite(maps.by_space.sel(space="rest")).all()
+    alone = small(spaces={"position": asc.Follow(["x", "y"], 2)}, steps=100).fit(data.X, shuffled)
+    with pytest.raises(ValueError, match=r"all spaces .* collapsed"):
+        alone.attribute(data.X)
+
+
+def test_same_random_state_same_bits(data):
+    part = data[:3000]
+    a, b, c = (small(steps=60, random_state=s).fit(part) for s in (3, 3, 4))
+    np.testing.assert_array_equal(a.transform(part), b.transform(part))
+    xr.testing.assert_identical(a.attribute(part).by_space, b.attribute(part).by_space)
+    assert not np.allclose(a.transform(part), c.transform(part))
+
+
+def test_fit_leaves_global_random_state_and_threads_alone(data):
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    before, threads = np.random.get_state()[1].copy(), torch.get_num_threads()  # noqa: NPY002
+    small(steps=5).fit(data[:1000])
+    assert torch.rand(1) == expected and torch.get_num_threads() == threads
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_seeds_in_processes_give_what_one_process_gives(data):
+    part = data[:2000]
+    one, two = (small(steps=20, n_jobs=n).fit(part) for n in (1, 2))
+    assert two.transform(part, seed=1).shape == (2000, 4)
+    # the batches of a seed do not depend on its company; the penalty's projections and rounding do
+    np.testing.assert_allclose(one.history_["infonce"][0], two.history_["infonce"][0], rtol=1e-4)
+    assert one.history_.sizes == two.history_.sizes
+
+
+def test_transform_of_one_seed_and_of_all(model, data):
+    each = [model.transform(data, seed=k) for k in range(2)]
+    assert each[0].shape == (12_000, 4) and not np.allclose(each[0], each[1])
+    assert asc.metrics.linear_r2(model.transform(data), each[0]) > 0.95
+    with pytest.raises(ValueError, match="seeds 0 to 1"):
+        model.transform(data, seed=2)
+
+
+def test_inputs_of_every_kind_give_the_same(model, data):
+    expected = model.transform(data)
+    frame = pd.DataFrame(data.X, columns=data.channel_names)
+    array = xr.DataArray(data.X, dims=("time", "channel"), coords={"channel": data.channel_names})
+    for X in (frame, array):
+        np.testing.assert_allclose(model.transform(X), expected, rtol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn says that names are missing
+        np.testing.assert_allclose(model.transform(data.X), expected, rtol=1e-5)
+
+
+def test_maps_have_names_and_time(model, data):
+    maps = model.attribute(data)
+    assert maps.by_dimension.dims == ("channel", "dimension") and maps.by_dimension.shape == (24, 4)
+    assert list(maps.by_space.channel.values) == data.channel_names
+    assert list(maps.by_space.space.values) == ["position", "rest"]
+    local = maps.over_time(100, 110)
+    assert local.shape == (10, 24, 2) and (local > 0).all()
+
+
+def test_history_keeps_lambda_and_both_curves(model):
+    history = model.history_
+    assert history["infonce"].dims == ("step", "seed", "space") and history.sizes["step"] == 400
+    assert history["lambda"][0, 0] == 0 and (history["lambda"][-1] > 0).all()
+    assert history.attrs["lambda"] == pytest.approx(history["lambda"].values[-1])
+    assert (history["infonce"][-50:].mean("step") < history["infonce"][:50].mean("step")).all()
+    assert (history["penalty"][-1] < history["penalty"].max("step")).all()
+
+
+def test_early_stop_ends_a_flat_run(data):
+    model = small(steps=5000, early_stop=0.5, penalty=0.1, seeds=1, encoder=asc.MLP((8,))).fit(data[:2000])
+    assert 1000 < model.history_.sizes["step"] < 5000
+
+
+def test_early_stop_can_be_turned_off(data):
+    model = small(steps=1300, early_stop=None, penalty=0.1, seeds=1, encoder=asc.MLP((8,)), batch_size=16)
+    assert model.fit(data[:500]).history_.sizes["step"] == 1300
+
+
+def test_convolution_sees_its_window_and_no_other_epoch(data):
+    epochs = np.repeat([0, 1, 2], 1000)
+    recording = asc.Recording(data.X[:3000], data.variables[:3000], epochs=epochs)
+    model = small(encoder=asc.Convolution(window=5, widths=(16, 16)), steps=30).fit(recording)
+    z = model.transform(recording)
+    assert z.shape == (3000, 4)
+    changed = recording.X.copy()
+    changed[1000:2000] += 1
+    moved = model.transform(asc.Recording(changed, epochs=epochs))
+    same = (moved == z).all(1)
+    assert same[:1000].all() and same[2000:].all() and not same[1000:2000].any()
+    changed = recording.X.copy()
+    changed[500] += 1
+    moved = model.transform(asc.Recording(changed, epochs=epochs))
+    # window 5 centred on the step: steps 498 to 502 see step 500
+    assert np.flatnonzero((moved != z).any(1)).tolist() == [498, 499, 500, 501, 502]
+    for method in asc.attribution.METHODS:
+        assert model.attribute(recording, method).by_space.shape == (24, 2)
+
+
+def test_own_module_as_encoder(data):
+    class Mine(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(24, 16), nn.Linear(16, 4)
+
+        def forward(self, x):
+            return self.b(torch.relu(self.a(x)))
+
+    mine = Mine()
+    before = mine.a.weight.clone()
+    model = small(encoder=mine, steps=100).fit(data)
+    assert model.transform(data).shape == (12_000, 4)
+    assert torch.equal(before, mine.a.weight), "the user's module must not be changed"
+    with pytest.raises(ValueError, match=r"expected \(2, 4\)"):
+        small(encoder=nn.Linear(24, 3)).fit(data)
+    with pytest.raises(ValueError, match="buffers"):
+        small(encoder=nn.Sequential(nn.Linear(24, 4), nn.BatchNorm1d(4))).fit(data)
+
+
+def test_every_kind_of_space_at_once(data):
+    rng = np.random.default_rng(0)
+    variables = data.variables.assign(
+        heading=np.arctan2(data.variables.y, data.variables.x),
+        side=np.where(data.variables.x > 0, "left", "right"),
+    )
+    variables.loc[rng.choice(12_000, 500, replace=False), "heading"] = np.nan
+    model = small(
+        spaces={
+            "position": asc.Follow(["x", "y"], 2),
+            "heading": asc.Follow("heading", 2, circular=True, similarity="dot", temperature="learn"),
+            "side": asc.Discrete("side", 2, similarity=asc.Lp(1.5), temperature=0.5),
+            "speed": asc.Regress(["x"]),
+            "rest": asc.Time(2, offsets=(1, 2)),
+        },
+        hybrid="separate",
+        steps=300,
+    ).fit(data.X, variables)
+    table = model.goodness_of_fit_.set_index("space")
+    assert table.left_out.tolist() == [0, 500, 0, 0, 0]
+    assert (table.bits > 0.3).all()
+    z = model.transform(data.X, seed=0)
+    np.testing.assert_allclose(np.linalg.norm(z[:, 2:4], axis=1), 1, rtol=1e-4)
+    maps = model.attribute(data.X)
+    assert not maps.refused and np.isfinite(maps.by_space).all() and maps.by_dimension.shape == (24, 9)
+
+
+def test_whole_and_separate_differ(data):
+    part = data[:2000]
+    whole, separate = (small(hybrid=h, steps=30).fit(part) for h in ("whole", "separate"))
+    assert not np.allclose(whole.transform(part), separate.transform(part))
+
+
+def test_exact_penalty_is_what_the_projection_estimates(data):
+    part = data[:2000]
+    exact, projected = (small(exact_penalty=e, penalty=0.1, steps=100).fit(part) for e in (True, False))
+    a, b = (m.history_["penalty"][-50:].mean().item() for m in (exact, projected))
+    assert a == pytest.approx(b, rel=0.2)
+
+
+def test_a_killed_fit_goes_on_to_the_same_bits(data, tmp_path, monkeypatch):
+    from ascribo import training
+
+    part = data[:2000]
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    whole = small(steps=200).fit(part)
+    folder = tmp_path / "state"
+    real, calls = training.write_checkpoint, []
+
+    def killed(*arguments):
+        real(*arguments)
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "write_checkpoint", killed)
+    with pytest.raises(KeyboardInterrupt):
+        small(steps=200, checkpoint=folder).fit(part)
+    assert len(list(folder.iterdir())) == 1
+    resumed = small(steps=200, checkpoint=folder).fit(part)
+    assert len(calls) == 4, "the first hundred steps were not done again"
+    np.testing.assert_array_equal(resumed.transform(part), whole.transform(part))
+    assert not list(folder.iterdir())
+    monkeypatch.setattr(training, "write_checkpoint", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    calls.clear()
+    monkeypatch.setattr(training, "write_checkpoint", killed)
+    with pytest.raises(KeyboardInterrupt):
+        small(steps=200, checkpoint=folder).fit(part)
+    with pytest.raises(ValueError, match="belongs to another model"):
+        small(steps=200, checkpoint=folder, learning_rate=2e-3).fit(part)
+
+
+def test_drop_constant_channels(data):
+    X = data.X[:2000].copy()
+    X[:, 3] = 7
+    model = small(drop_constant=True, steps=5).fit(X, data.variables[:2000])
+    assert model.n_features_in_ == 24 and len(model.kept_channels_) == 23
+    assert model.transform(X).shape == (2000, 4)
+    assert "channel3" not in model.attribute(X).by_space.channel.values
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_fits_on_a_gpu(data):
+    model = small(device="cuda").fit(data)
+    assert model.attribute(data).auroc(data, "position") == 1.0
