@@ -143,7 +143,7 @@ def training(problem: Problem, cebra: Cebra | None, size: Size) -> dict:
 
     def turn() -> Times:
         times = {"cebra": cebra.ask(f"steps {size.cebra_steps}")} if cebra else {}
-        return times | {f"ascribo, {seeds} seeds": model_step(problem, seeds, size) for seeds in size.stacks}
+        return times | {f"ascribo, stack of {seeds}": model_step(problem, seeds, size) for seeds in size.stacks}
 
     return take_turns("training", turn, size.rounds)
 
@@ -207,8 +207,8 @@ def bars(got: dict, size: Size) -> list[dict]:
         found.append({"what": what, "value": known, "at_least": least, "under": under, "holds": holds})
 
     for seeds in size.stacks:
-        ratio = took("training", "cebra") / took("training", f"ascribo, {seeds} seeds")
-        bar(f"times less per model-step than cebra, {seeds} seeds", ratio, least=40)
+        ratio = took("training", "cebra") / took("training", f"ascribo, stack of {seeds}")
+        bar(f"times less per model-step than cebra, stack of {seeds}", ratio, least=40)
     names = ("cebra, its call", "cebra, Jacobian and one inversion", "ascribo")
     whole, one, own = (took("attribution", name) for name in names)
     bar("times faster attribution than cebra's call", whole / own, least=20)

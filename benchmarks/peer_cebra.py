@@ -39,9 +39,11 @@ class Peer:
     Behaviour drives as many dimensions as there are labels, time drives `dim` of them (the papers' "whole").
     """
 
-    def __init__(self, X: np.ndarray, labels: np.ndarray, dim: int, batch: int, penalty: float):
-        self.X = torch.from_numpy(X).float()
-        data = DatasetxCEBRA(self.X, labels=torch.from_numpy(labels).float())
+    def __init__(
+        self, X: np.ndarray, labels: np.ndarray, dim: int, batch: int, penalty: float, device: str = "cpu"
+    ):
+        self.X = torch.from_numpy(X).float().to(device)
+        data = DatasetxCEBRA(self.X, labels=torch.from_numpy(labels).float().to(device))
         self.loader = ContrastiveMultiObjectiveLoader(dataset=data, num_steps=1, batch_size=batch)
         config = MultiObjectiveConfig(self.loader)
         for stop, distribution, options in (
@@ -78,9 +80,14 @@ class Peer:
         )
 
     def steps(self, number: int) -> dict:
-        """Train, by the solver's own loop."""
-        self.loader.num_steps = number
-        return clock(lambda: self.solver.fit(self.loader, scheduler_regularizer=self.schedule), number)
+        """Train, by the solver's own loop; one step first, for the memory that the system took back meanwhile."""
+
+        def fit(number: int) -> None:
+            self.loader.num_steps = number
+            self.solver.fit(self.loader, scheduler_regularizer=self.schedule)
+
+        fit(1)
+        return clock(lambda: fit(number), number)
 
     def attribute(self, samples: int) -> dict:
         """The whole of cebra's call, which inverts four times, and the least of it that gives a map."""

@@ -126,6 +126,12 @@ def test_inputs_of_every_kind_give_the_same(model, data):
         np.testing.assert_allclose(model.transform(data.X), expected, rtol=1e-5)
 
 
+def test_channels_in_another_order_are_refused(model, data):
+    turned = data.take_channels(data.channel_names[::-1])
+    with pytest.raises(ValueError, match="in the same order"):
+        model.attribute(turned)
+
+
 def test_maps_have_names_and_time(model, data):
     maps = model.attribute(data)
     assert maps.by_dimension.dims == ("channel", "dimension") and maps.by_dimension.shape == (24, 4)

@@ -9,8 +9,7 @@ from .read import read
 from .recording import Recording
 from .saving import load
 from .spaces import Discrete, Follow, Regress, Time
-
-__version__ = "0.1.0"
+from .version import __version__
 
 __all__ = [
     "MLP",
@@ -25,6 +24,7 @@ __all__ = [
     "Recording",
     "Regress",
     "Time",
+    "__version__",
     "attribution",
     "load",
     "losses",

@@ -82,12 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     attribute.add_argument("--out", required=True, help="file to write: .nc (netCDF) or .csv")
     attribute.add_argument("--data", help="the recording (default: the file it was fitted to)")
     attribute.add_argument("--method", choices=METHODS, default=METHODS[0], help="(%(default)s)")
-    attribute.add_argument(
-        *("--samples",),
-        type=_at_least_one,
-        default=20_000,
-        help="average over this many time steps (%(default)s)",
-    )
+    samples = attribute.add_argument("--samples", type=_at_least_one, default=20_000)
+    samples.help = "average over this many time steps (%(default)s)"
     attribute.add_argument("--device", help="auto, cpu, cuda, ... (default: the one it was fitted on)")
     attribute.set_defaults(command=commands.attribute)
 

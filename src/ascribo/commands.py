@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import __version__, experiments
+from . import experiments
 from .encoders import Convolution
 from .estimator import ContrastiveEmbedding
 from .output import Output
@@ -76,10 +76,11 @@ class SpaceText:
         if self.kind == "discrete":
             return Discrete(self.variables[0], dim=self.dim)  # type: ignore[arg-type]
         angles = tuple(v for v in self.variables if v in circular)
+        turning: dict[str, Any] = {"circular": angles, "period": period} if angles else {}
         if self.kind == "regress":
-            return Regress(self.variables, circular=angles, period=period)
+            return Regress(self.variables, **turning)
         dim = len(self.variables) + len(angles) if self.dim is None else self.dim
-        return Follow(self.variables, dim=dim, circular=angles, period=period)
+        return Follow(self.variables, dim=dim, **turning)
 
 
 def encoder_of(text: str) -> str | Convolution:
@@ -114,11 +115,12 @@ def demo(out: str) -> None:
     """`ascribo demo`."""
     from .demo import run
 
-    result = run(out)
+    result = run(_folder(out))
     show = Output()
-    space = next(iter(result.auroc))
-    variables = result.model.model_.spaces[space].variables
-    show.scores(result.maps, space, f"Who carries {space} ({', '.join(variables)})?", result.recording.truth)
+    for space in result.auroc:
+        variables = result.model.model_.spaces[space].variables
+        title = f"Who carries {space} ({', '.join(variables)})?"
+        show.scores(result.maps, space, title, variables, result.recording.truth)
     show.line()
     for name in result.maps.by_space["space"].values:
         value = result.auroc.get(name)
@@ -145,9 +147,7 @@ def fit(
     **parameters: Any,
 ) -> None:
     """`ascribo fit`."""
-    run = Path(out)
-    if run.exists() and not run.is_dir():
-        raise ValueError(f"--out {run} is a file: pass the path of a folder.")
+    run = _folder(out)
     if not spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
     chosen = _spaces(spaces, circular, period)
@@ -173,7 +173,7 @@ def fit(
                     folder.rmdir()
         raise
     model.set_params(checkpoint=None)
-    save(model, run, ascribo=__version__, data={"path": str(Path(data).absolute()), "how": how})
+    save(model, run, data={"path": str(Path(data).absolute()), "how": how})
     shutil.rmtree(checkpoint, ignore_errors=True)
     show = Output()
     show.goodness(model.goodness_of_fit_)
@@ -196,12 +196,15 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, d
     if device is not None:
         model.set_params(device=device)
     recording = _read(data or source["path"], source["how"] if source else {})  # type: ignore[index]
+    if hasattr(model, "feature_names_in_"):  # by name: the columns of another file may come in another order
+        recording = recording.take_channels([str(name) for name in model.feature_names_in_])
     maps = model.attribute(recording, method=method, samples=samples)
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     show = Output()
-    for space in maps.by_space["space"].values:
+    for space, of_space in model.model_.spaces.items():
         if space not in maps.refused:
-            show.scores(maps, space, f"Who carries {space}? The strongest first", most=10)
+            title = f"Who carries {space}? The strongest first"
+            show.scores(maps, space, title, of_space.variables, most=10)
     show.line(f"\nmap: {path}")
 
 
@@ -252,13 +255,20 @@ def info(run: str, as_json: bool) -> None:
 def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool) -> None:
     """`ascribo reproduce`."""
     experiment = experiments.find(name)
-    result = experiment.run(out, quick=quick, jobs=jobs, fresh=fresh)
+    result = experiment.run(_folder(out), quick=quick, jobs=jobs, fresh=fresh)
     show = Output()
     for title, table in experiment.tables(result).items():
         show.frame(table, title)
     show.line()
     for path in sorted(Path(out).glob(f"{name}.*")):
         show.line(str(path))
+
+
+def _folder(out: str) -> Path:
+    """Where to write to, refused before any work is done if it cannot be."""
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"--out {out} is a file: pass the path of a folder.")
+    return Path(out)
 
 
 def _read(path: str, how: dict[str, Any]) -> Recording:

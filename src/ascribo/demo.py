@@ -50,8 +50,6 @@ def run(
     channels, steps : size of the simulated recording; training_steps, seeds : size of the fit.
     """
     began, out = time.monotonic(), Path(out)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"cannot write the demo to {out}: it is a file. Pass the path of a folder.")
     recording = box(seed=0, observed=2, hidden=2, channels=channels, steps=steps)
     spaces = {"position": Follow(("x", "y"), dim=2), "rest": Time(dim=2)}
     model = ContrastiveEmbedding(

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, jvp, stack_module_state, vmap
 
 from .encoders import window_of
+from .layers import dense_of
 from .losses import similarity_of
 from .pairs import segment_bounds
 from .spaces import Regress, Space, layout
@@ -32,10 +33,13 @@ class Embedder:
     def __init__(self, module: nn.Module, spaces: Mapping[str, Space]):
         self.window = window_of(module)
         skeleton = copy.deepcopy(module).to("meta")
+        self._dense = dense_of(module)
         self._call = vmap(lambda parameters, x: functional_call(skeleton, parameters, (x,)), randomness="error")
         contrastive = {n: s for n, s in spaces.items() if not isinstance(s, Regress)}
         slices = layout(spaces)
         self.spheres = [slices[n] for n, s in contrastive.items() if similarity_of(s.similarity).on_sphere]
+        if self.spheres:
+            self._dense = None  # its tangents end at the box, not on a sphere
         self.dim = sum(space.dim for space in spaces.values())
         self._learned = [
             (slices[n], similarity_of(s.similarity)) for n, s in contrastive.items() if s.temperature == "learn"
@@ -44,6 +48,8 @@ class Embedder:
         for n, s in contrastive.items():
             if s.temperature != "learn":
                 self._scale[slices[n]] = similarity_of(s.similarity).rescale(float(s.temperature))
+
+        self._plain = not self._learned and bool((self._scale == 1).all())
 
     def initial(self, module: nn.Module, seeds: Sequence[int]) -> dict[str, Tensor]:
         """Stacked parameters (seed, ...), each seed's drawn anew as its layers prescribe."""
@@ -65,6 +71,8 @@ class Embedder:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Embedding (seed, B, dim) of inputs (seed, B, channel[, window])."""
+        if self._dense is not None:
+            return self._dense(parameters, x, 0)
         z = self._call({k: v for k, v in parameters.items() if k != LOG_TEMPERATURE}, x)
         for where in self.spheres:
             z = torch.cat(
@@ -77,11 +85,31 @@ class Embedder:
             )
         return z
 
+    def with_tangents(
+        self, parameters: Mapping[str, Tensor], x: Tensor, direction: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Embedding of x and, for the first inputs, what it becomes along a direction: J_f·u.
+
+        x : (seed, R, channel[, window]). direction : (seed, T, channel[, window]), at the first T of them.
+        Returns (seed, R, dim) and (seed, T, dim), both differentiable in the parameters.
+        """
+        tangents = direction.shape[1]
+        if self._dense is not None:
+            rows = torch.cat([x, direction], 1)
+            out = self._dense(parameters, rows, tangents)
+            return out[:, : x.shape[1]], out[:, x.shape[1] :]
+        z, t = jvp(lambda v: self(parameters, v), (x[:, :tangents],), (direction,))[:2]
+        return torch.cat([z, self(parameters, x[:, tangents:])], 1), t
+
     def tempered(self, parameters: Mapping[str, Tensor], z: Tensor) -> Tensor:
         """Coordinates in which ψ has temperature 1."""
-        scale = self._scale.to(z)
+        if self._plain:
+            return z
+        if z.device != self._scale.device:  # once: a copy within a captured graph is not allowed
+            self._scale = self._scale.to(z.device)
+        scale = self._scale.to(z.dtype)
         if not self._learned:
-            return z if bool((self._scale == 1).all()) else z * scale
+            return z * scale
         scale = scale.expand(z.shape[0], 1, -1).clone()
         for k, (where, similarity) in enumerate(self._learned):
             temperature = parameters[LOG_TEMPERATURE][:, k].exp()[:, None, None]

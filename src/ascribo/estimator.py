@@ -204,6 +204,9 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             alignment=alignment,
             counted=~fit.collapsed,
         )
+        if self.checkpoint is not None:  # nothing is left to resume
+            for file in Path(self.checkpoint).glob("seeds-*.safetensors"):
+                file.unlink()
         self.goodness_of_fit_ = fit.table()
         if judged is not pairs:
             self.goodness_of_fit_["left_out"] += [pairs.left_out[name] for name in spaces]
@@ -312,6 +315,13 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         recording = Recording.of(X, y)
         if isinstance(X, pd.DataFrame | np.ndarray):  # names in another order, or missing
             validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
+        elif recording.named_channels and hasattr(self, "feature_names_in_"):
+            fitted = list(self.feature_names_in_)
+            if recording.channel_names != fitted:
+                raise ValueError(
+                    f"the channels are {recording.channel_names[:4]}..., the model was fitted to {fitted[:4]}...: "
+                    "pass the same channels in the same order (recording.take_channels does both)."
+                )
         if recording.X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {recording.X.shape[1]} features, but {type(self).__name__} is expecting "

@@ -270,9 +270,7 @@ def _sequential(name: str):
     """A colour map whose missing values are grey."""
     from matplotlib import colormaps
 
-    colours = colormaps[name].copy()
-    colours.set_bad("#dcdde0")
-    return colours
+    return colormaps[name].with_extremes(bad="#dcdde0")
 
 
 def _colorbar(drawn: Any, ax: Any, label: str, shrink: float = 1.0) -> None:

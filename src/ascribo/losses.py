@@ -2,8 +2,8 @@
 
     ℓ(x, x⁺, S) = -ψ(x, x⁺) + log Σ_{x⁻ ∈ S} exp ψ(x, x⁻)
 
-The sum over negatives is the only large object here. It is computed in blocks of references and its gradient
-is written out, so that memory grows with the batch and not with its square.
+The sum over negatives is the only large object here: `kernels` computes it, with its gradient written out, so that
+memory grows with the batch and not with its square.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from . import kernels
+
 __all__ = [
     "Dot",
     "Lp",
@@ -23,18 +25,18 @@ __all__ = [
     "SquaredL2",
     "chance",
     "infonce",
+    "infonces",
     "log_sum_exp",
     "similarity_of",
 ]
-
-BLOCK = 2**22
-"""Largest number of reference-negative pairs held at once."""
 
 
 class Similarity(Protocol):
     """ψ as a sum over coordinates, with the pieces the streamed loss needs.
 
-    Shapes: reference (model, B, d), other (model, N, d); `rowwise` takes equal shapes.
+    Shapes: reference (model, B, d), other (model, N, d); `rowwise` takes shapes that broadcast. A similarity
+    -Σ|a - b|ᵖ may say so by an attribute `exponent` = p of its class (0: the dot product); then the GPU kernel
+    computes it.
     """
 
     on_sphere: bool
@@ -61,6 +63,7 @@ class SquaredL2:
     """ψ(a, b) = -‖a - b‖²: a box with Gaussian steps (001, A.2)."""
 
     on_sphere = False
+    exponent = 2.0
 
     def rowwise(self, reference, other):
         """See `Similarity`."""
@@ -91,6 +94,7 @@ class Dot:
     """ψ(a, b) = a·b on the unit sphere: von Mises-Fisher steps (002). The block is normalised to length 1."""
 
     on_sphere = True
+    exponent = 0.0
 
     def rowwise(self, reference, other):
         """See `Similarity`."""
@@ -123,6 +127,11 @@ class Lp:
     def __post_init__(self):
         if not self.p >= 1:
             raise ValueError(f"Lp(p={self.p!r}): p must be at least 1.")
+
+    @property
+    def exponent(self) -> float:
+        """See `Similarity`."""
+        return float(self.p)
 
     def rowwise(self, reference, other):
         """See `Similarity`."""
@@ -172,51 +181,6 @@ Term = tuple[Similarity, slice]
 """One summand of ψ: which similarity, on which coordinates."""
 
 
-class _LogSumExp(torch.autograd.Function):
-    """log Σ_j exp ψ(r_i, n_j), forward in blocks of references, backward by recomputation."""
-
-    @staticmethod
-    def forward(ctx, reference, negatives, terms):
-        models, batch, _ = reference.shape
-        rows = max(1, min(batch, BLOCK // (models * negatives.shape[-2])))
-        out = reference.new_empty(models, batch)
-        weight = None
-        for start in range(0, batch, rows):
-            part = slice(start, start + rows)
-            logits = _logits(terms, reference[:, part], negatives)
-            out[:, part] = torch.logsumexp(logits, -1)
-            if rows == batch:  # all in one block: keeping the softmax is cheaper than computing it twice
-                weight = logits.sub_(out.unsqueeze(-1)).exp_()
-        ctx.save_for_backward(reference, negatives, out, weight)
-        ctx.terms, ctx.rows = terms, rows
-        return out
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        (gradient,) = gradients
-        reference, negatives, out, kept = ctx.saved_tensors
-        to_reference, to_negatives = torch.zeros_like(reference), torch.zeros_like(negatives)
-        for start in range(0, reference.shape[1], ctx.rows):
-            part = slice(start, start + ctx.rows)
-            weight = kept
-            if weight is None:
-                weight = _logits(ctx.terms, reference[:, part], negatives)
-                weight = weight.sub_(out[:, part].unsqueeze(-1)).exp_()
-            weight = weight * gradient[:, part].unsqueeze(-1)
-            for similarity, where in ctx.terms:
-                a, b = similarity.pull(weight, reference[:, part, where], negatives[..., where])
-                to_reference[:, part, where] += a
-                to_negatives[..., where] += b
-        return to_reference, to_negatives, None
-
-
-def _logits(terms: Sequence[Term], reference: Tensor, other: Tensor) -> Tensor:
-    first, *rest = (similarity.pairwise(reference[..., w], other[..., w]) for similarity, w in terms)
-    for logits in rest:
-        first += logits
-    return first
-
-
 def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
     """log Σ_j exp ψ(r_i, n_j) without a B x N array in memory: (model, B, d), (model, N, d) -> (model, B).
 
@@ -224,9 +188,7 @@ def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> 
     >>> log_sum_exp(r, n, [(SquaredL2(), slice(0, 2))]).exp()
     tensor([[8., 8., 8., 8.]])
     """
-    out = _LogSumExp.apply(reference, negatives, tuple(terms))
-    assert isinstance(out, Tensor)
-    return out
+    return kernels.log_sum_exp(reference, negatives, terms)
 
 
 def infonce(
@@ -259,13 +221,34 @@ def infonce(
     16
     """
     terms = [(SquaredL2(), slice(0, reference.shape[-1]))] if terms is None else terms
-    aligned = torch.stack([s.rowwise(reference[..., w], positive[..., w]) for s, w in terms]).sum(0)
-    if count_positive:
-        uniform = log_sum_exp(reference, negatives[:, 1:], terms)
-        uniform = torch.logaddexp(aligned, uniform)
-    else:
-        uniform = log_sum_exp(reference, negatives, terms)
+    if not count_positive:
+        return infonces(reference, [positive], negatives, [terms])[:, 0]
+    aligned = _rowwise(terms, reference, positive)
+    uniform = torch.logaddexp(aligned, log_sum_exp(reference, negatives[:, 1:], terms))
     return (uniform - aligned).mean(-1)
+
+
+def infonces(
+    reference: Tensor, positives: Sequence[Tensor], negatives: Tensor, objectives: Sequence[Sequence[Term]]
+) -> Tensor:
+    """`infonce` of several objectives that share references and negatives: (model, objective).
+
+    One pass over the pairs serves all of them. positives : (model, B, d) for each objective.
+
+    >>> z = torch.zeros(2, 16, 3)
+    >>> terms = [(SquaredL2(), slice(0, 3))]
+    >>> infonces(z, [z, z], z, [terms, terms]).shape
+    torch.Size([2, 2])
+    """
+    uniform = kernels.log_sum_exps(reference, negatives, objectives)
+    pairs = zip(objectives, positives, strict=True)
+    aligned = torch.stack([_rowwise(terms, reference, positive) for terms, positive in pairs], -1)
+    return (uniform - aligned).mean(1)
+
+
+def _rowwise(terms: Sequence[Term], reference: Tensor, other: Tensor) -> Tensor:
+    first, *rest = (similarity.rowwise(reference[..., w], other[..., w]) for similarity, w in terms)
+    return sum(rest, start=first)
 
 
 def chance(negatives: int) -> float:

@@ -114,7 +114,7 @@ class FittedModel:
             self.counted.astype(float),
             method=method,
             refused=refused,
-            # a local map is held about four times, partly in float64
-            chunk=int(np.clip(MEMORY // (32 * wide), 16, 4096)),
+            # a local map is held about four times, partly in float64; a GPU wants more work at a time
+            chunk=int(np.clip(MEMORY // (32 * wide), 16, 4096)) * (8 if X.is_cuda else 1),
             device=X.device,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from .embedder import Embedder
-from .losses import Term, infonce, similarity_of
-from .pairs import Pairs
+from .losses import Term, infonces, similarity_of
 from .penalty import jacobian_penalty
 from .spaces import Regress, Space, Time, layout
 
@@ -67,9 +66,9 @@ class RegularizedLoss:
     Parameters
     ----------
     embedder, spaces, objectives : the model.
-    pairs : says which row of a batch is which (`Pairs.rows`).
+    rows : which row of a batch is which (`Pairs.rows`).
     targets : name -> (time, dim) for the Regress spaces, on the device of the recording.
-    exact_penalty : ‖J_f‖² by all its rows rather than by one random projection.
+    exact_penalty : ‖J_f‖² by all its rows rather than along one random direction.
     """
 
     def __init__(
@@ -77,54 +76,70 @@ class RegularizedLoss:
         embedder: Embedder,
         spaces: Mapping[str, Space],
         objectives: Sequence[Objective],
-        pairs: Pairs,
+        rows: Mapping[str, tuple[int, int | None, int | None]],
         targets: Mapping[str, Tensor],
         exact_penalty: bool,
     ):
         self.embedder, self.objectives, self.targets = embedder, objectives, targets
-        self.exact_penalty, self.slices, self.rows = exact_penalty, layout(spaces), pairs.rows
-        used = {row for rows in pairs.rows.values() for row in rows if row is not None}
-        self.references = sorted({rows[0] for rows in pairs.rows.values()})
-        self.others = sorted(used - set(self.references))
+        self.exact_penalty, self.slices, self.rows = exact_penalty, layout(spaces), rows
+        self.references = sorted({row[0] for row in rows.values()})
+        others = {row for part in rows.values() for row in part if row is not None} - set(self.references)
+        self.order = [*self.references, *sorted(others)]
+        # objectives with the same references and negatives are computed in one pass over the pairs
+        shared: dict[tuple, list[Objective]] = {}
+        for objective in objectives:
+            reference, _, negative = rows[objective.space]
+            shared.setdefault((reference, negative), []).append(objective)
+        self.groups = list(shared.items())
+        grouped = [objective for part in shared.values() for objective in part]
+        self.columns = [grouped.index(objective) for objective in objectives]
 
     def __call__(
         self,
         parameters: Mapping[str, Tensor],
-        x: Tensor,
+        gather: Callable[[Tensor], Tensor],
         index: Tensor,
         weight: Tensor,
         noise: torch.Generator | None,
     ) -> Loss:
-        """Loss on inputs x (seed, row, batch, ...) taken at steps `index` (seed, row, batch).
+        """Loss at the steps `index` (model, row, batch), whose inputs `gather` fetches.
 
-        weight : (seed,) λ. noise : draws the projections; None leaves the penalty out.
+        weight : (model,) λ. noise : draws the directions; None leaves the penalty out.
         """
-        seeds, batch = index.shape[0], index.shape[2]
-        # References are encoded apart from the rest: only they are differentiated twice.
-        inputs = x[:, self.references].flatten(1, 2).requires_grad_(noise is not None)
-        z = self.embedder(parameters, inputs)
-        parts = dict(zip(self.references, self.embedder.tempered(parameters, z).split(batch, 1), strict=True))
-        if self.others:
-            rest = self.embedder(parameters, x[:, self.others].flatten(1, 2))
-            rest = self.embedder.tempered(parameters, rest).split(batch, 1)
-            parts |= dict(zip(self.others, rest, strict=True))
+        batch = index.shape[2]
+        ordered = torch.cat([index[:, row] for row in self.order], 1)  # references first
+        x = gather(ordered)
+        z, penalty = self._encode(parameters, x, batch * len(self.references), noise)
+        blocks = self.embedder.tempered(parameters, z).split(batch, 1)
+        parts: dict[int | None, Tensor] = dict(zip(self.order, blocks, strict=True))
         values, errors = [], []
-        for objective in self.objectives:
-            reference, positive, negative = self.rows[objective.space]
-            assert positive is not None and negative is not None
-            values.append(infonce(parts[reference], parts[positive], parts[negative], objective.terms))
+        for (reference, negative), shared in self.groups:
+            positives = [parts[self.rows[o.space][1]] for o in shared]
+            terms = [o.terms for o in shared]
+            values.append(infonces(parts[reference], positives, parts[negative], terms))
         for name, goal in self.targets.items():
             row = self.rows[name][0]
-            errors.append((parts[row][..., self.slices[name]] - goal[index[:, row]]).square().mean((-1, -2)))
-        total = torch.stack(values + errors).sum()
-        penalty = torch.zeros(seeds, device=x.device)
+            error = parts[row][..., self.slices[name]] - goal[index[:, row]]
+            errors.append(error.square().mean((-1, -2))[:, None])
+        total = torch.stack([value.sum() for value in values + errors]).sum()
         if noise is not None:
-            probe = None if self.exact_penalty else torch.randn(z.shape, generator=noise, device=x.device)
-            penalty = jacobian_penalty(z, inputs, probe)
             total = total + (weight * penalty).sum()
-        return Loss(total, _columns(values, penalty), _columns(errors, penalty), penalty.detach())
+        empty = penalty.new_zeros(len(penalty), 0)
+        contrast = torch.cat([empty, *values], 1).detach()
+        contrast = torch.cat([empty, *(contrast[:, k : k + 1] for k in self.columns)], 1)
+        return Loss(total, contrast, torch.cat([empty, *errors], 1).detach(), penalty.detach())
 
-
-def _columns(values: list[Tensor], like: Tensor) -> Tensor:
-    """Per-seed values side by side, (seed, k), detached; k may be 0."""
-    return torch.stack(values, -1).detach() if values else like.new_zeros(len(like), 0)
+    def _encode(
+        self, parameters: Mapping[str, Tensor], x: Tensor, references: int, noise: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Embedding (model, rows, dim) and the penalty at the references (model,), 0 without noise."""
+        if noise is None:
+            return self.embedder(parameters, x), x.new_zeros(len(x))
+        near = x[:, :references]
+        if self.exact_penalty:
+            near = near.detach().requires_grad_()
+            z = self.embedder(parameters, near)
+            return torch.cat([z, self.embedder(parameters, x[:, references:])], 1), jacobian_penalty(z, near)
+        direction = torch.randn(near.shape, generator=noise, device=x.device, dtype=x.dtype)
+        z, tangent = self.embedder.with_tangents(parameters, x, direction)
+        return z, tangent.square().sum(-1).mean(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ class Output:
 
     def __init__(self):
         self.console = Console(highlight=False)
+        if not self.console.is_terminal:  # a file keeps what a terminal would have no room for
+            self.console = Console(highlight=False, width=1000)
 
     def line(self, text: str = "") -> None:
         """One line, however long."""
@@ -34,9 +37,7 @@ class Output:
         for row in frame.itertuples(index=False):
             table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
         self.line(f"\n{title}")
-        # a terminal cuts what is wider than it is, a file keeps all of it
-        width = None if self.console.is_terminal else max(80, self.console.measure(table).maximum)
-        self.console.print(table, width=width, crop=self.console.is_terminal)
+        self.console.print(table)
 
     def goodness(self, table: pd.DataFrame) -> None:
         """Bits above chance on held-out time, and what they mean."""
@@ -51,15 +52,18 @@ class Output:
         maps: AttributionMaps,
         space: str,
         title: str,
+        variables: Sequence[str] = (),
         truth: xr.DataArray | None = None,
         most: int | None = None,
     ) -> None:
         """Channels by falling score with a bar, whether that is above the mean, and the truth if it is known."""
         scores = maps.by_space.sel(space=space)
         scores = scores[np.argsort(-scores.values, kind="stable")[:most]]
+        carried = ("variable", ", ".join(variables)) if variables else ("space", space)
         above = maps.threshold().sel(space=space, channel=scores["channel"]).values
         columns: dict[str, Any] = {
             "channel": scores["channel"].values,
+            carried[0]: carried[1],
             "score": scores.values,
             "": ["█" * max(1, round(20 * value / scores.values[0])) for value in scores.values],
             "above mean": np.where(above, "yes", "no"),

@@ -10,8 +10,9 @@ Segment -1 marks steps that are not to be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,19 @@ from scipy.spatial import KDTree
 
 from .spaces import Discrete, Follow, Regress, Space, Time
 
-__all__ = ["Pairs", "hold_out", "known", "regression_targets", "same_segment", "segment_bounds"]
-
-Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+__all__ = [
+    "Following",
+    "Groups",
+    "Neighbours",
+    "Pairs",
+    "SameLabel",
+    "hold_out",
+    "known",
+    "regression_targets",
+    "same_segment",
+    "segment_bounds",
+    "wrap",
+]
 
 
 def same_segment(segments: np.ndarray, offset: int) -> np.ndarray:
@@ -72,20 +83,76 @@ def hold_out(epochs: np.ndarray, fraction: float, blocks: int = 10) -> tuple[np.
 
 
 @dataclass(frozen=True)
-class _Groups:
+class Groups:
     """Members of each group, for drawing one uniformly: group g holds members[start[g]:start[g + 1]]."""
 
     members: np.ndarray
     start: np.ndarray
 
     @classmethod
-    def of(cls, steps: np.ndarray, group: np.ndarray) -> _Groups:
+    def of(cls, steps: np.ndarray, group: np.ndarray) -> Groups:
+        """Group `steps` by their group numbers, both (n,)."""
         order = np.argsort(group, kind="stable")
         return cls(steps[order], np.r_[0, np.cumsum(np.bincount(group))])
 
     def pick(self, rng: np.random.Generator, group: np.ndarray) -> np.ndarray:
+        """A uniformly drawn member of each group asked for."""
         size = self.start[group + 1] - self.start[group]
         return self.members[self.start[group] + (rng.random(group.shape) * size).astype(np.int64)]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Positives of a Time space: the reference plus an offset drawn uniformly."""
+
+    offsets: np.ndarray
+
+    def draw(self, rng: np.random.Generator, reference: np.ndarray) -> np.ndarray:
+        """(n,) references -> (n,) positives."""
+        return reference + self.offsets[rng.integers(0, len(self.offsets), len(reference))]
+
+
+@dataclass(frozen=True)
+class SameLabel:
+    """Positives of a Discrete space: uniform among the steps with the reference's label."""
+
+    codes: np.ndarray
+    groups: Groups
+
+    def draw(self, rng: np.random.Generator, reference: np.ndarray) -> np.ndarray:
+        """(n,) references -> (n,) positives."""
+        return self.groups.pick(rng, self.codes[reference])
+
+
+@dataclass(frozen=True)
+class Following:
+    """Positives of a Follow space: the step whose variables are nearest to c(t) + c(τ + offset) - c(τ).
+
+    values : (time, k) variables on comparable scales. box : (k,) their periods, 0 if not circular.
+    starts : (n,) the steps τ. distinct : (m, k) the values that occur, `groups` the steps of each.
+    """
+
+    values: np.ndarray
+    box: np.ndarray
+    starts: np.ndarray
+    offset: int
+    distinct: np.ndarray
+    groups: Groups
+
+    @cached_property
+    def tree(self) -> KDTree:
+        """Over distinct values: a tree of all steps would always answer a tie with the same one of them."""
+        return KDTree(self.distinct, boxsize=self.box)
+
+    def draw(self, rng: np.random.Generator, reference: np.ndarray) -> np.ndarray:
+        """(n,) references -> (n,) positives."""
+        tau = self.starts[rng.integers(0, len(self.starts), len(reference))]
+        target = self.values[reference] + self.values[tau + self.offset] - self.values[tau]
+        _, nearest = self.tree.query(wrap(target, self.box))
+        return self.groups.pick(rng, np.asarray(nearest))
+
+
+Positives = Neighbours | SameLabel | Following
 
 
 class Pairs:
@@ -98,8 +165,12 @@ class Pairs:
     segments : (time,) integers, -1 for steps not to be used.
 
     A step whose variables are missing (NaN, None) is left out of that space's references, positives and
-    negatives; spaces with the same steps share references and negatives. `rows` says, for each space, which
-    rows of a drawn batch hold its references, positives and negatives.
+    negatives; spaces with the same steps share references and negatives.
+
+    rows : for each space, which rows of a drawn batch hold its references, positives and negatives.
+    uniform : for each of the first rows, the steps it is drawn from uniformly.
+    positive : for each contrastive space, in the order of the rows that follow, how its positives are drawn.
+    left_out : for each space, the number of steps whose variables are missing.
 
     Examples
     --------
@@ -116,8 +187,8 @@ class Pairs:
         for space in spaces.values():
             for offset in space.offsets if isinstance(space, Time) else ():
                 usable = usable & same_segment(segments, offset)
-        self._uniform: list[np.ndarray] = []
-        self._positive: dict[str, Draw] = {}
+        self.uniform: list[np.ndarray] = []
+        self.positive: dict[str, Positives] = {}
         self.rows: dict[str, tuple[int, int | None, int | None]] = {}
         self.left_out = {}
         pools: dict[bytes, tuple[int, int | None]] = {}
@@ -129,30 +200,30 @@ class Pairs:
                 raise ValueError(f"space {name!r} has no time step with a positive: {_why_empty(space)}.")
             key = pool.tobytes()
             if key not in pools:
-                pools[key] = (len(self._uniform), None)
-                self._uniform.append(pool)
+                pools[key] = (len(self.uniform), None)
+                self.uniform.append(pool)
             reference, negative = pools[key]
             if isinstance(space, Regress):
                 self.rows[name] = (reference, None, None)
                 continue
             if negative is None:
-                negative = len(self._uniform)
+                negative = len(self.uniform)
                 pools[key] = (reference, negative)
-                self._uniform.append(pool)
-            self._positive[name] = _positives(space, variables, segments, present)
+                self.uniform.append(pool)
+            self.positive[name] = _positives(space, variables, segments, present)
             self.rows[name] = (reference, None, negative)
-        for row, name in enumerate(self._positive, start=len(self._uniform)):
+        for row, name in enumerate(self.positive, start=len(self.uniform)):
             reference, _, negative = self.rows[name]
             self.rows[name] = (reference, row, negative)
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> np.ndarray:
         """Indices of time steps, (steps, rows, batch), drawn for `steps` training steps at once."""
-        out = np.empty((steps, len(self._uniform) + len(self._positive), batch), dtype=np.int64)
-        for row, pool in enumerate(self._uniform):
+        out = np.empty((steps, len(self.uniform) + len(self.positive), batch), dtype=np.int64)
+        for row, pool in enumerate(self.uniform):
             out[:, row] = pool[rng.integers(0, len(pool), (steps, batch))]
-        for name, positive in self._positive.items():
+        for name, positive in self.positive.items():
             reference, row, _ = self.rows[name]
-            out[:, row] = positive(rng, out[:, reference].ravel()).reshape(steps, batch)
+            out[:, row] = positive.draw(rng, out[:, reference].ravel()).reshape(steps, batch)
         return out
 
 
@@ -168,21 +239,14 @@ def _why_empty(space: Space) -> str:
     return f"{list(space.variables)} are missing everywhere"
 
 
-def _positives(space: Space, variables: pd.DataFrame, segments: np.ndarray, present: np.ndarray) -> Draw:
+def _positives(space: Space, variables: pd.DataFrame, segments: np.ndarray, present: np.ndarray) -> Positives:
     if isinstance(space, Time):
-        offsets = np.asarray(space.offsets)
-        return lambda rng, reference: reference + offsets[rng.integers(0, len(offsets), len(reference))]
+        return Neighbours(np.asarray(space.offsets))
     steps = np.flatnonzero((segments >= 0) & present)
     if isinstance(space, Discrete):
         codes = pd.factorize(variables[space.variable])[0]
-        groups = _Groups.of(steps, codes[steps])
-        return lambda rng, reference: groups.pick(rng, codes[reference])
+        return SameLabel(codes, Groups.of(steps, codes[steps]))
     assert isinstance(space, Follow)
-    return _follow(space, variables, segments, present, steps)
-
-
-def _follow(space, variables, segments, present, steps) -> Draw:
-    """Positives of a Follow space, by a kd-tree over the distinct values the variables take."""
     values, box = _coordinates(space, variables)
     starts = np.flatnonzero(same_segment(segments, space.offset) & present)
     starts = starts[present[starts + space.offset]]
@@ -190,19 +254,8 @@ def _follow(space, variables, segments, present, steps) -> Draw:
         raise ValueError(
             f"{list(space.variables)}: no change over {space.offset} steps can be taken within an epoch."
         )
-    # On a tree of distinct values ties are broken at random below; a tree of all steps would always answer
-    # with the same one of them.
     distinct, group = np.unique(values[steps], axis=0, return_inverse=True)
-    groups = _Groups.of(steps, group.ravel())
-    tree = KDTree(distinct, boxsize=box)
-
-    def draw(rng: np.random.Generator, reference: np.ndarray) -> np.ndarray:
-        tau = starts[rng.integers(0, len(starts), len(reference))]
-        target = values[reference] + values[tau + space.offset] - values[tau]
-        _, nearest = tree.query(_wrap(target, box))
-        return groups.pick(rng, np.asarray(nearest))
-
-    return draw
+    return Following(values, box, starts, space.offset, distinct, Groups.of(steps, group.ravel()))
 
 
 def _coordinates(space: Follow, variables: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -211,10 +264,10 @@ def _coordinates(space: Follow, variables: pd.DataFrame) -> tuple[np.ndarray, np
     circular = np.isin(space.variables, space.circular)
     scale = np.where(circular, space.period / np.sqrt(12), np.nanstd(values, axis=0))
     box = np.where(circular, space.period / scale, 0.0)
-    return _wrap(values / scale, box), box
+    return wrap(values / scale, box), box
 
 
-def _wrap(values: np.ndarray, box: np.ndarray) -> np.ndarray:
+def wrap(values: np.ndarray, box: np.ndarray) -> np.ndarray:
     """Circular columns folded into [0, period)."""
     circular = box > 0
     if circular.any():

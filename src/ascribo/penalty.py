@@ -13,18 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Auto", "Constant", "Ramp", "Schedule", "jacobian_penalty", "schedule_of"]
+__all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "jacobian_penalty", "schedule_of"]
 
 
-def jacobian_penalty(embedding: Tensor, inputs: Tensor, projection: Tensor | None = None) -> Tensor:
-    """Mean over samples of ‖J_f‖²_F for each model, differentiable.
+def jacobian_penalty(embedding: Tensor, inputs: Tensor) -> Tensor:
+    """Mean over samples of ‖J_f‖²_F for each model, exact and differentiable, by d backward passes.
+
+    Training estimates it along one random direction instead (`Embedder.with_tangents`): for u standard normal
+    ‖J_f u‖² is unbiased.
 
     Parameters
     ----------
     embedding : (model, B, d), computed from `inputs`.
     inputs : (model, B, ...) with requires_grad.
-    projection : (model, B, d) standard normal draws v: ‖vᵀJ‖² then is an unbiased estimate from one backward
-        pass. None: exact, d backward passes.
 
     Examples
     --------
@@ -32,13 +33,9 @@ def jacobian_penalty(embedding: Tensor, inputs: Tensor, projection: Tensor | Non
     >>> round(jacobian_penalty(2 * x[..., :3], x).item(), 4)  # J is 2·I on three channels
     12.0
     """
-    if projection is not None:
-        probes = [projection]
-    else:
-        probes = [row.expand_as(embedding) for row in torch.eye(embedding.shape[-1]).to(embedding)]
     total = embedding.new_zeros(embedding.shape[0])
-    for probe in probes:
-        (pulled,) = torch.autograd.grad(embedding, inputs, probe, create_graph=True)
+    for row in torch.eye(embedding.shape[-1]).to(embedding):
+        (pulled,) = torch.autograd.grad(embedding, inputs, row.expand_as(embedding), create_graph=True)
         total = total + pulled.flatten(2).square().sum(-1).mean(-1)
     return total
 
@@ -187,6 +184,37 @@ class _Search:
         self.plateau = np.where(fresh, self.level, self.plateau)
         first = np.log(self.FIRST * gain / np.maximum(penalty.mean(0), 1e-12))
         self.log_weight = np.where(fresh, first, self.log_weight)
+
+
+@dataclass(frozen=True)
+class Each:
+    """A schedule for each model of a stack.
+
+    >>> Each((Constant(0.0), Constant(0.1))).begin(2, 10, 0.0).weights(0, 1)
+    array([[0. , 0.1]])
+    """
+
+    schedules: tuple[Schedule, ...]
+
+    def begin(self, models: int, steps: int, chance: float) -> Controller:
+        """See `Schedule`."""
+        if models != len(self.schedules):
+            raise ValueError(f"{len(self.schedules)} schedules for {models} models.")
+        return _Side([schedule.begin(1, steps, chance) for schedule in self.schedules])
+
+
+@dataclass
+class _Side:
+    """Controllers of single models, side by side."""
+
+    controllers: list[Controller]
+
+    def weights(self, start: int, steps: int) -> np.ndarray:
+        return np.concatenate([c.weights(start, steps) for c in self.controllers], axis=1)
+
+    def observe(self, infonce: np.ndarray, penalty: np.ndarray) -> None:
+        for k, controller in enumerate(self.controllers):
+            controller.observe(infonce[:, k : k + 1], penalty[:, k : k + 1])
 
 
 def schedule_of(penalty) -> Schedule:

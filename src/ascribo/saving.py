@@ -14,6 +14,7 @@ from .encoders import build_encoder
 from .estimator import ContrastiveEmbedding
 from .model import FittedModel
 from .store import decode, encode, read_run, write_run
+from .version import __version__
 
 __all__ = ["load", "save"]
 
@@ -38,6 +39,7 @@ def save(estimator: ContrastiveEmbedding, folder: str | Path, **facts) -> Path:
     return write_run(
         folder,
         {
+            "ascribo": __version__,
             "parameters": {name: encode(value) for name, value in parameters.items()},
             "random_state": estimator.random_state if isinstance(estimator.random_state, int) else None,
             "spaces": encode(dict(model.spaces)),

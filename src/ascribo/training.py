@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,7 +29,17 @@ from .progress import bar
 from .spaces import Space
 from .store import read_checkpoint, write_checkpoint
 
-__all__ = ["Problem", "Settings", "Trained", "one_thread", "train", "train_in_processes"]
+__all__ = [
+    "EagerSteps",
+    "Problem",
+    "Settings",
+    "Steps",
+    "Trained",
+    "one_thread",
+    "run_steps",
+    "train",
+    "train_in_processes",
+]
 
 CHUNK = 50
 CHECKPOINT_SECONDS = 10.0
@@ -86,6 +97,63 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+class Steps(Protocol):
+    """Something that trains a stack of models a chunk of steps at a time."""
+
+    parameters: dict[str, Tensor]
+    optimizer: Any
+
+    def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """Do the steps start, start + 1, ... with λ weights (steps, model); returns the curves of the chunk:
+        infonce (steps, model, objective), mse (steps, model, regression), penalty (steps, model)."""
+        ...
+
+
+class EagerSteps:
+    """Steps one operation after the other, pairs drawn on the host: the way of the CPU."""
+
+    def __init__(self, problem: Problem, seeds: Sequence[int], settings: Settings):
+        self.problem, self.seeds, self.settings = problem, seeds, settings
+        device = torch.device(settings.device)
+        self.embedder = Embedder(problem.module, problem.spaces)
+        self.X = problem.X.to(device)
+        self.edges = [torch.from_numpy(edge).to(device) for edge in segment_bounds(problem.segments)]
+        targets = {name: torch.from_numpy(value).to(device) for name, value in problem.targets.items()}
+        self.loss = RegularizedLoss(
+            self.embedder, problem.spaces, problem.objectives, problem.pairs.rows, targets, settings.exact_penalty
+        )
+        initial = self.embedder.initial(problem.module, seeds)
+        self.parameters = {name: value.to(device).requires_grad_() for name, value in initial.items()}
+        self.rate = torch.tensor(settings.learning_rate, device=device)
+        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True)
+        self.noise = torch.Generator(device)
+
+    def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """See `Steps`."""
+        steps, batch = len(weights), self.settings.batch_size
+        draws = [self.problem.pairs.draw(np.random.default_rng([s, start]), steps, batch) for s in self.seeds]
+        index = torch.from_numpy(np.stack(draws, axis=1)).to(self.X.device)
+        self.noise.manual_seed(chunk_seed(self.seeds, start))
+        lambdas = torch.from_numpy(weights).to(self.X)
+        kept: list[Loss] = []
+        for k in range(steps):
+            self.rate.fill_(self.settings.learning_rate * decay(start + k, self.settings.steps))
+            # While λ = 0 the penalty is only measured, at the end of a chunk, for the record.
+            noise = self.noise if weights.any() or k == steps - 1 else None
+            step = self.loss(self.parameters, self._gather, index[k], lambdas[k], noise)
+            self.optimizer.zero_grad()
+            step.total.backward()
+            self.optimizer.step()
+            kept.append(step)
+        return {
+            name: torch.stack([getattr(step, name) for step in kept]).cpu().numpy()
+            for name in ("infonce", "mse", "penalty")
+        }
+
+    def _gather(self, index: Tensor) -> Tensor:
+        return self.embedder.gather(self.X, index, *self.edges)
+
+
 def train(
     problem: Problem,
     seeds: Sequence[int],
@@ -98,74 +166,58 @@ def train(
 
     checkpoint : a file to write the state to every ten seconds, and to go on from if it is there.
     """
-    device, batch = torch.device(settings.device), settings.batch_size
-    embedder = Embedder(problem.module, problem.spaces)
-    X = problem.X.to(device)
-    targets = {name: torch.from_numpy(value).to(device) for name, value in problem.targets.items()}
-    edges = tuple(torch.from_numpy(edge).to(device) for edge in segment_bounds(problem.segments))
-    loss = RegularizedLoss(
-        embedder, problem.spaces, problem.objectives, problem.pairs, targets, settings.exact_penalty
-    )
-    initial = embedder.initial(problem.module, seeds)
-    parameters = {name: value.to(device).requires_grad_() for name, value in initial.items()}
-    rate = torch.tensor(settings.learning_rate, device=device)
-    optimizer = torch.optim.Adam(parameters.values(), lr=rate, fused=True)
-    floor = len(problem.objectives) * chance(batch)
-    controller = settings.schedule.begin(len(seeds), settings.steps, floor)
-    noise = torch.Generator(device)
+    if torch.device(settings.device).type == "cuda":
+        from .engine.graphs import GraphSteps  # needs nothing more, but is of no use elsewhere
+
+        steps: Steps = GraphSteps([problem], [0] * len(seeds), seeds, settings)
+    else:
+        steps = EagerSteps(problem, seeds, settings)
+    fingerprint = _fingerprint(problem, seeds, settings)
+    return run_steps(steps, problem.objectives, len(seeds), settings, fingerprint, progress, checkpoint)
+
+
+def run_steps(
+    steps: Steps,
+    objectives: Sequence[Objective],
+    models: int,
+    settings: Settings,
+    fingerprint: str,
+    progress: bool,
+    checkpoint: Path | None,
+) -> Trained:
+    """The loop around the chunks: λ, curves, progress, checkpoints, early stop."""
+    floor = len(objectives) * chance(settings.batch_size)
+    controller = settings.schedule.begin(models, settings.steps, floor)
     curves: Curves = {"infonce": [], "mse": [], "penalty": [], "lambda": []}
     done, written = 0, time.monotonic()
-    fingerprint = _fingerprint(problem, seeds, settings)
     if checkpoint is not None and checkpoint.exists():
-        done, curves = read_checkpoint(checkpoint, fingerprint, parameters, optimizer, CHUNK)
+        done, curves = read_checkpoint(checkpoint, fingerprint, steps.parameters, steps.optimizer, CHUNK)
         for infonce, penalty in zip(curves["infonce"], curves["penalty"], strict=True):
             controller.observe(infonce.sum(-1), penalty)
-
     with bar("fitting", settings.steps, progress) as shown:
         shown.advance(done)
         while done < settings.steps and not _flat(curves, settings.early_stop):
-            steps = min(CHUNK, settings.steps - done)
-            draws = [problem.pairs.draw(np.random.default_rng([s, done]), steps, batch) for s in seeds]
-            index = torch.from_numpy(np.stack(draws, axis=1)).to(device)
-            noise.manual_seed(int(np.random.SeedSequence([*seeds, done]).generate_state(1)[0]))
-            planned = controller.weights(done, steps)
-            weights = torch.from_numpy(planned).to(device, torch.float32)
-            kept: list[Loss] = []
-            for k in range(steps):
-                rate.fill_(settings.learning_rate * _decay(done + k, settings.steps))
-                # While λ = 0 the penalty is only measured, once a chunk, for the record.
-                penalised = bool(planned.any()) or k == steps - 1
-                x = embedder.gather(X, index[k], *edges)
-                step = loss(parameters, x, index[k], weights[k], noise if penalised else None)
-                optimizer.zero_grad()
-                step.total.backward()
-                optimizer.step()
-                kept.append(step)
-            done += steps
-            _append(curves, kept, planned)
-            if not all(np.isfinite(curves[name][-1]).all() for name in ("infonce", "mse")):
+            weights = controller.weights(done, min(CHUNK, settings.steps - done))
+            chunk = steps.run(done, weights)
+            done += len(weights)
+            if not weights.any():
+                chunk["penalty"][:] = chunk["penalty"][-1]  # it was measured at the last step alone
+            for name, value in {**chunk, "lambda": weights}.items():
+                curves[name].append(value)
+            if not (np.isfinite(chunk["infonce"]).all() and np.isfinite(chunk["mse"]).all()):
                 raise FloatingPointError(
                     f"the loss became infinite by step {done}: lower learning_rate "
                     f"({settings.learning_rate:g}) or the penalty."
                 )
-            controller.observe(curves["infonce"][-1].sum(-1), curves["penalty"][-1])
-            contrast = curves["infonce"][-1].sum(-1).mean()
-            total = contrast + curves["mse"][-1].sum(-1).mean()
-            shown.advance(steps, f"loss {total:.2f}  bits {(floor - contrast) / np.log(2):.2f}")
+            controller.observe(chunk["infonce"].sum(-1), chunk["penalty"])
+            contrast = chunk["infonce"].sum(-1).mean()
+            total = contrast + chunk["mse"].sum(-1).mean()
+            shown.advance(len(weights), f"loss {total:.2f}  bits {(floor - contrast) / np.log(2):.2f}")
             if checkpoint is not None and time.monotonic() - written > CHECKPOINT_SECONDS:
-                write_checkpoint(checkpoint, done, fingerprint, parameters, optimizer, curves)
+                write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves)
                 written = time.monotonic()
     history = {name: np.concatenate(value) for name, value in curves.items()}
-    return Trained({name: value.detach().cpu() for name, value in parameters.items()}, history)
-
-
-def _append(curves: Curves, kept: Sequence[Loss], weights: np.ndarray) -> None:
-    """Add a chunk to the curves; the one place where values come back from the device."""
-    for name in ("infonce", "mse", "penalty"):
-        curves[name].append(torch.stack([getattr(step, name) for step in kept]).cpu().numpy())
-    if not weights.any():
-        curves["penalty"][-1][:] = curves["penalty"][-1][-1]  # it was measured at the last step alone
-    curves["lambda"].append(weights)
+    return Trained({name: value.detach().cpu() for name, value in steps.parameters.items()}, history)
 
 
 def _fingerprint(problem: Problem, seeds: Sequence[int], settings: Settings) -> str:
@@ -176,7 +228,12 @@ def _fingerprint(problem: Problem, seeds: Sequence[int], settings: Settings) -> 
     return hashlib.sha256(text.encode() + sample).hexdigest()
 
 
-def _decay(step: int, steps: int) -> float:
+def chunk_seed(seeds: Sequence[int], start: int) -> int:
+    """The seed of a chunk's random directions: a matter of the models and the step alone."""
+    return int(np.random.SeedSequence([*seeds, start]).generate_state(1)[0])
+
+
+def decay(step: int, steps: int) -> float:
     """The learning rate is whole for half of the steps, then falls to 5% along a cosine."""
     late = max(0.0, 2 * step / steps - 1)
     return 0.05 + 0.95 * 0.5 * (1 + np.cos(np.pi * late))
@@ -203,7 +260,10 @@ def train_in_processes(
     progress: bool,
     checkpoint: Path | None,
 ) -> Trained:
-    """`train`, the seeds spread over processes of one thread each; `checkpoint` is a folder."""
+    """`train`, the seeds spread over processes of one thread each.
+
+    checkpoint : a folder for one file per process, "seeds-*.safetensors"; they are left there at the end.
+    """
     shares = [part.tolist() for part in np.array_split(seeds, min(effective_n_jobs(n_jobs), len(seeds)))]
     files = [None if checkpoint is None else checkpoint / f"seeds-{part[0]}.safetensors" for part in shares]
 
@@ -223,9 +283,6 @@ def train_in_processes(
         for name in done[0].history
     }
     parameters = {name: torch.cat([part.parameters[name] for part in done]) for name in done[0].parameters}
-    for file in files:
-        if file is not None:
-            file.unlink(missing_ok=True)
     return Trained(parameters, history)
 
 

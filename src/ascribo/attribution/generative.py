@@ -64,7 +64,8 @@ def fit_decoder(
 ) -> dict[str, Tensor]:
     """Fit x (time, channel), standardised, from aligned embeddings u (seed, time, dim); all seeds at once.
 
-    Returns stacked parameters (seed, ...), on the CPU.
+    x may have a leading seed axis, for models of different recordings. Returns stacked parameters (seed, ...), on
+    the CPU.
     """
     modules = []
     for seed in seeds:
@@ -77,15 +78,17 @@ def fit_decoder(
     call = vmap(lambda p, v: functional_call(skeleton, p, (v,)))
     rate = torch.tensor(learning_rate, device=u.device)
     optimizer = torch.optim.Adam(parameters.values(), lr=rate, fused=True)
-    batch, chunk = min(batch, len(x)), 50
+    x = x if x.ndim == 3 else x[None]
+    batch, chunk, length = min(batch, x.shape[1]), 50, x.shape[1]
     rows = torch.arange(len(seeds), device=u.device)[:, None]
     with bar("decoding", steps, progress) as shown:
         for start in range(0, steps, chunk):
-            draws = [np.random.default_rng([s, start]).integers(0, len(x), (chunk, batch)) for s in seeds]
+            draws = [np.random.default_rng([s, start]).integers(0, length, (chunk, batch)) for s in seeds]
             index = torch.from_numpy(np.stack(draws, axis=1)).to(u.device)
             for k in range(min(chunk, steps - start)):
                 rate.fill_(learning_rate * (1 - (start + k) / steps))
-                loss = (call(parameters, u[rows, index[k]]) - x[index[k]]).square().mean((1, 2)).sum()
+                goal = x[rows if len(x) > 1 else 0, index[k]]
+                loss = (call(parameters, u[rows, index[k]]) - goal).square().mean((1, 2)).sum()
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

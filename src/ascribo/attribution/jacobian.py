@@ -60,8 +60,8 @@ def pseudo_inverse(jacobian: Tensor) -> tuple[Tensor, Tensor]:
     factor, failed = torch.linalg.cholesky_ex(gram / (safe[:, :, None] * safe[:, None, :]))
     pivots = factor.diagonal(dim1=-2, dim2=-1)
     spread = length.amax(-1) / length.amin(-1)
-    suspect = (failed > 0) | ~(spread * pivots.amax(-1) < SUSPECT * pivots.amin(-1))
-    ok = torch.ones_like(suspect)
+    ok = length.amin(-1) > DEFICIENT * length.amax(-1)  # an output at its limit has a row of zeros: the usual case
+    suspect = ok & ((failed > 0) | ~(spread * pivots.amax(-1) < SUSPECT * pivots.amin(-1)))
     if suspect.any():
         values = torch.linalg.svdvals(flat[suspect].cpu()).to(flat.device)
         ok[suspect] = values[:, -1] > DEFICIENT * values[:, 0]

@@ -71,7 +71,7 @@ def run(
     given = {"steps": steps, "samples": samples, "model": dict(model or {})}
     cells = [{"dim": d, "data_seed": s, **given} for d in dims for s in data_seeds]
     state = out / ".box"
-    rows = run_grid(data_set, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
+    rows, resumed = run_grid(data_set, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
     parameters = _model(dims[0], given["model"]).get_params(deep=False)
     result = {
         "experiment": "box",
@@ -95,14 +95,14 @@ def run(
             for m in METHODS
         },
         "seconds": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
         "rows": rows,
     }
     for of_method in result["summary"].values():
         target = of_method["target"] or {}
         of_method["met"] = all(of_method[k] >= v for k, v in target.items()) if target else None
-    ax = draw(result)
     write_json(out / "box.json", result)
-    figures.write_png(ax.figure, out / "box.png")
+    figures.write_png(draw(result).figure, out / "box.png")
     shutil.rmtree(state, ignore_errors=True)
     return result
 
@@ -151,21 +151,22 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             "seed": row["data_seed"],
             **{_short(m): row["auroc"][m] for m in METHODS},
             "λ": float(np.mean(row["lambda"])),
-            "bits": sum(row["bits"].values()),
+            # the share of samples that the inverted map is not an average of
+            "left out": "all" if row["rank_deficient"] is None else f"{row['rank_deficient']:.0%}",
             "R² x, y": row["r2"]["x, y from position"],
             "R² hidden": row["r2"]["hidden from rest"],
-            "seconds": f"{row['seconds']:.0f}",
+            "s": round(row["seconds"]),
         }
         for row in result["rows"]
     ]
     of_methods = [
         {
-            "method": m,
+            "method": m.removesuffix("_gradient").replace("_", " "),
             "mean": s["mean"],
             "95% interval": "{:.3f} to {:.3f}".format(*s["ci95"]),
             "lowest": s["min"],
             "paper": "" if s["paper"] is None else f"{s['paper']:.3f}",
-            "target": ", ".join(f"{k} {v:g}" for k, v in (s["target"] or {}).items()),
+            "target": ", ".join(f"{k} ≥ {v:g}" for k, v in (s["target"] or {}).items()),
             "met": {None: "", True: "yes", False: "no"}[s["met"]],
         }
         for m, s in result["summary"].items()
@@ -182,12 +183,12 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     ax = figures.new_axes(ax, (6.4, 3.8))
     dims = sorted({row["dim"] for row in result["rows"]})
     for k, dim in enumerate(dims):
-        values = [[row["auroc"][m] for m in METHODS] for row in result["rows"] if row["dim"] == dim]
-        where = np.arange(len(METHODS)) + 0.36 * ((k + 0.5) / len(dims) - 0.5)
-        for j, of_data_set in enumerate(values):
-            colour = figures.PALETTE[k % len(figures.PALETTE)]
-            label = f"{dim} latents" if j == 0 else None
-            ax.scatter(where, of_data_set, s=22, color=colour, alpha=0.85, label=label, linewidths=0)
+        values = np.array([[row["auroc"][m] for m in METHODS] for row in result["rows"] if row["dim"] == dim])
+        # side by side, so that equal values do not hide each other
+        beside = (k + np.arange(1, len(values) + 1) / (len(values) + 1)) / len(dims) - 0.5
+        where = 0.44 * beside[:, None] + np.arange(len(METHODS))
+        colour = figures.PALETTE[k % len(figures.PALETTE)]
+        ax.scatter(where, values, s=22, color=colour, alpha=0.85, label=f"{dim} latents", linewidths=0)
     for k, m in enumerate(METHODS):
         s = result["summary"][m]
         ax.vlines(k + 0.3, *s["ci95"], color=figures.INK, linewidth=1.4)

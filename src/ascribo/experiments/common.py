@@ -43,8 +43,10 @@ def run_grid(
     fresh: bool = False,
     progress: bool = True,
     describe: Callable[[Row], str] = str,
-) -> list[Row]:
-    """`task(**cell)` for every cell, spread over processes of one thread each; rows in the order of the cells.
+) -> tuple[list[Row], int]:
+    """`task(**cell)` for every cell, spread over processes of one thread each.
+
+    Returns the rows, in the order of the cells, and how many of them were taken from an interrupted run.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def run_grid(
             shown.advance(bar)
             if progress:
                 console.print(describe(row), highlight=False, markup=False)
-    return [json.loads(file.read_text()) for file in files]
+    return [json.loads(file.read_text()) for file in files], len(cells) - len(waiting)
 
 
 def summary(values: Sequence[float], draws: int = 10_000) -> dict[str, Any]:

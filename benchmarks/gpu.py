@@ -1,0 +1,179 @@
+"""What a training step and a map cost on one GPU, beside cebra in the same run.
+
+    python benchmarks/gpu.py [--cebra FOLDER] [--out benchmarks/results/gpu.json]
+
+FOLDER holds cebra 0.6.1 and its pure-Python dependencies, to be put on the path (an empty module stands in for
+cvxpy, which its attribution imports and this does not use).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from problems import problem_of, spaces_of
+
+import ascribo as asc
+from ascribo.engine.graphs import GraphSteps
+from ascribo.experiments.common import machine, write_json
+from ascribo.penalty import Constant
+from ascribo.training import CHUNK, Settings
+
+BARS = {
+    "one model, batch 5000": 1.5,
+    "one model, batch 512": 0.5,
+    "stack of 32, batch 5000": 0.40,
+    "stack of 128, batch 512": 0.030,
+    "map of 100,000 samples, seconds": 0.15,
+    "cold process to auROC 0.98, seconds": 15.0,
+}
+"""Milliseconds per model-step, but for the last two."""
+
+COLD = """
+import sys, time
+began = time.time() - float(sys.argv[2])
+import numpy as np
+import ascribo as asc
+from ascribo.metrics import auroc
+with np.load(sys.argv[1]) as file:
+    X, y, truth = file["X"], file["y"], file["truth"]
+loaded = time.time()
+model = asc.ContrastiveEmbedding(
+    {"position": asc.Follow(["y0", "y1"], dim=2), "rest": asc.Time(dim=4)}, seeds=1, steps=int(sys.argv[3]),
+    device="cuda", random_state=0, progress=False)
+model.fit(X, y)
+fitted = time.time()
+maps = model.attribute(X)
+score = maps.auroc(truth, "position")
+papers = model.attribute(X, "inverted_neuron_gradient").auroc(truth, "position")
+zero = float(sys.argv[2])
+print(began, loaded - zero, fitted - zero, time.time() - zero, score, papers)
+"""
+
+
+def milliseconds(data: asc.Recording, models: int, batch: int, chunks: int = 6) -> dict[str, float]:
+    """Per step and per model-step, hybrid with penalty, pairs drawn on the device, steady state."""
+    spaces = spaces_of("hybrid contrastive", 3, 3)
+    torch.cuda.reset_peak_memory_stats()
+    began = time.perf_counter()
+    settings = Settings(10**6, batch, 1e-3, Constant(0.1), device="cuda")
+    steps = GraphSteps([problem_of(data, spaces)], [0] * models, list(range(models)), settings)
+    weights = np.full((CHUNK, models), 0.1)
+    steps.run(0, weights)
+    torch.cuda.synchronize()
+    ready, taken = time.perf_counter() - began, []
+    for k in range(chunks):
+        began = time.perf_counter()
+        steps.run((k + 1) * CHUNK, weights)
+        torch.cuda.synchronize()
+        taken.append((time.perf_counter() - began) / CHUNK * 1e3)
+    step = statistics.median(taken)
+    return {
+        "ms_per_step": step,
+        "ms_per_model_step": step / models,
+        "set_up_s": ready,
+        "memory_gb": torch.cuda.max_memory_allocated() / 1e9,
+    }
+
+
+def attribution(data: asc.Recording) -> dict[str, float]:
+    """Seconds for a map of all 100,000 samples by the papers' method, and for the generative gradient."""
+    spaces = spaces_of("hybrid contrastive", 3, 3)
+    model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=500, device="cuda", random_state=0, progress=False)
+    model.fit(data)
+    out = {}
+    for method in ("inverted_neuron_gradient", "generative_gradient"):
+        taken = []
+        for _ in range(4):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            maps = model.attribute(data, method, samples=None)
+            torch.cuda.synchronize()
+            taken.append(time.perf_counter() - began)
+        out[method] = statistics.median(taken[1:])
+        out[f"{method}, auROC"] = maps.auroc(data, "position")
+    return out
+
+
+def cold(folder: Path, steps: int) -> dict[str, float]:
+    """Seconds from the start of a Python process to a map, on a data set of 6 latents, 2 observed."""
+    data = asc.simulate.box(seed=0, observed=2, hidden=4)
+    file = folder / "cold.npz"
+    np.savez(file, X=data.X, y=data.variables.to_numpy(), truth=data.truth.sel(space="position").values)
+    command = [sys.executable, "-c", COLD, str(file), str(time.time()), str(steps)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    file.unlink()
+    names = ["imported_s", "loaded_s", "fitted_s", "done_s", "auroc", "auroc_inverted_neuron_gradient"]
+    return {"steps": steps, **dict(zip(names, map(float, answer), strict=True))}
+
+
+def cebra_side(folder: Path, data: asc.Recording, batches: tuple[int, ...]) -> dict[str, object]:
+    """cebra's own solver on the same data, on the same GPU, in this process."""
+    sys.path.insert(0, str(folder))
+    from peer_cebra import Peer
+
+    out: dict[str, object] = {}
+    for batch in batches:
+        peer = Peer(data.X, data.variables.to_numpy(), 6, batch, 0.1, device="cuda")
+        peer.steps(20)
+        torch.cuda.synchronize()
+        out[f"ms_per_step, batch {batch}"] = peer.steps(100)["wall_ms"]
+    out["attribution of 20,000 samples"] = peer.attribute(20_000)
+    return out
+
+
+def main() -> int:
+    """Measure, print, write; 0 if every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cebra", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/gpu.json"))
+    parser.add_argument("--cold-steps", type=int, default=1000)
+    given = parser.parse_args()
+    data = asc.simulate.box(seed=0, observed=3, hidden=3)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    measured = {}
+    for name, models, batch in (
+        ("one model, batch 5000", 1, 5000),
+        ("one model, batch 512", 1, 512),
+        ("stack of 32, batch 5000", 32, 5000),
+        ("stack of 128, batch 512", 128, 512),
+    ):
+        measured[name] = milliseconds(data, models, batch)
+        print(name, measured[name], flush=True)
+    maps = attribution(data)
+    print("attribution", maps, flush=True)
+    start = cold(given.out.parent, given.cold_steps)
+    print("cold", start, flush=True)
+    peer = cebra_side(given.cebra, data, (5000, 512)) if given.cebra else None
+    print("cebra", peer, flush=True)
+    values = {name: row["ms_per_model_step"] for name, row in measured.items()}
+    values["map of 100,000 samples, seconds"] = maps["inverted_neuron_gradient"]
+    values["cold process to auROC 0.98, seconds"] = start["done_s"] if start["auroc"] >= 0.98 else float("inf")
+    rows = {
+        name: {"measured": values[name], "bar": bar, "holds": values[name] <= bar} for name, bar in BARS.items()
+    }
+    gpu = torch.cuda.get_device_name()
+    write_json(
+        given.out,
+        {
+            "machine": {**machine(), "gpu": gpu},
+            "rows": rows,
+            "training": measured,
+            "attribution": maps,
+            "cold": start,
+            "cebra": peer,
+        },
+    )
+    for name, row in rows.items():
+        print(f"{name:40s} {row['measured']:9.4f}  bar {row['bar']:6.3f}  {'holds' if row['holds'] else 'FAILS'}")
+    return 0 if all(row["holds"] for row in rows.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

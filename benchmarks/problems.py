@@ -1,0 +1,36 @@
+"""The box data of the papers as training problems, for the benchmarks."""
+
+from __future__ import annotations
+
+import torch
+
+import ascribo as asc
+from ascribo.encoders import build_encoder
+from ascribo.objective import objectives_of
+from ascribo.pairs import Pairs, regression_targets
+from ascribo.spaces import Regress, Space
+from ascribo.training import Problem
+
+MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
+
+
+def spaces_of(mode: str, observed: int, hidden: int) -> dict[str, Space]:
+    """The spaces of a training mode of paper 001, table 1."""
+    names = ["x", "y", "z"][:observed]
+    if mode == "supervised":
+        return {"position": asc.Regress(names)}
+    follow = {"position": asc.Follow(names, dim=observed)}
+    return follow if mode == "supervised contrastive" else {**follow, "rest": asc.Time(dim=hidden)}
+
+
+def problem_of(data: asc.Recording, spaces: dict[str, Space], encoder: object = "mlp") -> Problem:
+    """A training problem on all of a recording, standardised, hybrid "whole"."""
+    X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
+    targets = {
+        name: regression_targets(space, data.variables, slice(None))  # type: ignore[arg-type]
+        for name, space in spaces.items()
+        if isinstance(space, Regress)
+    }
+    module = build_encoder(encoder, X.shape[1], sum(space.dim for space in spaces.values()))
+    pairs = Pairs(spaces, data.variables, data.epochs)
+    return Problem(module, spaces, objectives_of(spaces, "whole"), X, data.epochs, pairs, targets)

@@ -1,0 +1,47 @@
+"""The two inner loops worth writing by hand: log-sum-exp over negatives, and GELU with its tangent.
+
+    reference.py    log-sum-exp by its definition, what the next two must equal
+    blocked.py      in blocks of references, plain torch: the CPU, and whatever the kernel does not know
+    streaming.py    one Triton kernel for each direction (tiles.py: its inner part; plan.py: what objectives share)
+    gelu.py         value and tangent of a layer, plain torch (gelu_triton.py: one kernel for each direction)
+
+The functions here choose by device. Triton is imported on first use, and may be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from . import blocked
+from .available import on_triton
+from .gelu import gelu_with_tangent
+
+if TYPE_CHECKING:
+    from ..losses import Term
+
+__all__ = ["gelu_with_tangent", "log_sum_exp", "log_sum_exps"]
+
+
+def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
+    """log Σ_j exp ψ(r_i, n_j): (model, B, d), (model, N, d) -> (model, B)."""
+    return log_sum_exps(reference, negatives, [terms]).squeeze(-1)
+
+
+def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
+    """The same for several objectives, lists of terms, on shared references and negatives.
+
+    Memory grows with the batch, never with its square.
+
+    Returns
+    -------
+    (model, B, objective) tensor.
+    """
+    if on_triton(reference):
+        from . import streaming
+
+        if streaming.supports(reference, negatives, objectives):
+            return streaming.log_sum_exps(reference, negatives, objectives)
+    return blocked.log_sum_exps(reference, negatives, objectives)

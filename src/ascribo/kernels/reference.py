@@ -1,0 +1,30 @@
+"""Log-sum-exp over negatives by its definition, every pair in memory: what the other two must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from ..losses import Term
+
+__all__ = ["log_sum_exp", "log_sum_exps"]
+
+
+def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
+    """log Σ_j exp Σ_terms ψ(r_i, n_j): (model, B, d), (model, N, d) -> (model, B), any dtype, any device.
+
+    >>> from ascribo.losses import SquaredL2
+    >>> log_sum_exp(torch.zeros(1, 2, 3), torch.zeros(1, 8, 3), [(SquaredL2(), slice(0, 3))]).exp()
+    tensor([[8., 8.]])
+    """
+    rows, columns = reference.unsqueeze(2), negatives.unsqueeze(1)  # rowwise broadcasts to (model, B, N)
+    return sum(s.rowwise(rows[..., where], columns[..., where]) for s, where in terms).logsumexp(-1)  # type: ignore
+
+
+def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
+    """`log_sum_exp` of several objectives: (model, B, objective)."""
+    return torch.stack([log_sum_exp(reference, negatives, terms) for terms in objectives], -1)

@@ -1,0 +1,161 @@
+"""The box experiment with a tiny protocol, and the grid that all experiments share."""
+
+import json
+
+import pytest
+
+import ascribo as asc
+from ascribo import cli
+from ascribo.experiments import box, common, find
+
+TINY = dict(
+    dims=[3, 4],
+    data_seeds=[0, 1],
+    steps=2000,
+    samples=200,
+    model={"steps": 100, "batch_size": 64},
+    progress=False,
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("results")
+    return out, box.run(out, jobs=2, **TINY)
+
+
+def test_every_data_set_has_its_row(done):
+    _, result = done
+    assert [(row["dim"], row["data_seed"]) for row in result["rows"]] == [(3, 0), (3, 1), (4, 0), (4, 1)]
+    for row in result["rows"]:
+        assert set(row["auroc"]) == set(asc.attribution.METHODS)
+        assert all(0 <= value <= 1 for value in row["auroc"].values())
+        assert set(row["bits"]) == {"position", "rest"} and row["training_steps"] == 100
+        assert all(value <= 1 for value in row["r2"].values()) and row["seconds"] >= row["seconds_fit"] > 0
+
+
+def test_a_row_is_what_the_library_says(done):
+    data = asc.simulate.box(1, observed=2, hidden=1, steps=2000)
+    spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=1)}
+    model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=100, batch_size=64, random_state=0, progress=False)
+    maps = model.fit(data).attribute(data, samples=200)
+    row = done[1]["rows"][1]
+    assert row["auroc"]["generative_gradient"] == maps.auroc(data, "position")
+    assert row["bits"] == pytest.approx(model.goodness_of_fit_.set_index("space")["bits"].to_dict(), rel=1e-4)
+    assert row["lambda"] == pytest.approx(model.history_.attrs["lambda"])
+
+
+def test_what_is_written(done):
+    out, result = done
+    assert sorted(path.name for path in out.iterdir()) == ["box.json", "box.png"]
+    assert json.loads((out / "box.json").read_text()) == json.loads(json.dumps(result))
+    assert (out / "box.png").read_bytes().startswith(b"\x89PNG")
+    assert result["protocol"]["dims"] == [3, 4] and result["protocol"]["model"]["penalty"] == "auto"
+    assert {"cpu", "cores", "python", "torch"} <= set(result["machine"])
+    for of_method in result["summary"].values():
+        assert of_method["n"] == 4 and of_method["min"] <= of_method["mean"]
+        assert of_method["ci95"][0] <= of_method["mean"] <= of_method["ci95"][1]
+    assert result["summary"]["inverted_neuron_gradient"]["paper"] == 0.982
+
+
+def test_the_table_says_how_many_samples_the_inverted_map_leaves_out(done):
+    rows = [
+        {**row, "rank_deficient": share}
+        for row, share in zip(done[1]["rows"], (0.925, 0.0, None, 1.0), strict=True)
+    ]
+    table = next(iter(box.tables({**done[1], "rows": rows}).values()))
+    assert list(table["left out"]) == ["92%", "0%", "all", "100%"]
+
+
+def test_targets_can_be_missed(done, tmp_path, monkeypatch):
+    row = done[1]["rows"][0]
+    for value, met in ((1.0, True), (0.5, False)):
+        auroc = dict.fromkeys(asc.attribution.METHODS, value)
+        monkeypatch.setattr(box, "run_grid", lambda *_, auroc=auroc, **__: ([{**row, "auroc": auroc}], 0))
+        summary = box.run(tmp_path, **TINY)["summary"]
+        assert summary["generative_gradient"]["met"] is met
+        assert summary["neuron_gradient"]["met"] is None
+
+
+def test_a_collapsed_space_counts_as_chance():
+    model = {"steps": 1, "batch_size": 64, "learning_rate": 1e-9}
+    row = box.data_set(dim=3, data_seed=0, steps=500, samples=50, model=model)
+    assert "position" in row["collapsed"]
+    assert set(row["auroc"].values()) == {0.5} and row["rank_deficient"] is None
+    json.dumps(row, allow_nan=False)
+
+
+def test_the_command(done, tmp_path, capsys, monkeypatch):
+    asked = {}
+
+    def run(out, **options):
+        asked.update(options)
+        common.write_json(tmp_path / "box.json", {})
+        return done[1]
+
+    monkeypatch.setattr(box, "run", run)
+    assert cli.main(["reproduce", "box", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert asked == {"quick": True, "jobs": 3, "fresh": False}
+    assert "0.982" in said and "inverted neuron" in said and str(tmp_path / "box.json") in said
+
+
+def test_an_unknown_experiment():
+    with pytest.raises(ValueError, match="there are: box"):
+        find("bx")
+
+
+# The grid
+
+
+def count(calls):
+    """A task that writes down its calls, and fails on the cell that is told to."""
+
+    def task(value, fail=False):
+        calls.append(value)
+        if fail and len(calls) < 3:
+            raise RuntimeError("killed")
+        return {"square": value**2}
+
+    return task
+
+
+def test_an_interrupted_grid_does_only_what_is_left(tmp_path):
+    calls, cells = [], [{"value": 1}, {"value": 2, "fail": True}, {"value": 3}]
+    with pytest.raises(RuntimeError, match="killed"):
+        common.run_grid(count(calls), cells, tmp_path / "state", progress=False)
+    assert calls == [1, 2] and len(list((tmp_path / "state").iterdir())) == 1
+    rows, resumed = common.run_grid(count(calls), cells, tmp_path / "state", progress=False)
+    assert resumed == 1
+    assert calls == [1, 2, 2, 3] and rows == [{"square": 1}, {"square": 4}, {"square": 9}]
+    common.run_grid(count(calls), cells, tmp_path / "state", fresh=True, progress=False)
+    assert calls[4:] == [1, 2, 3]
+
+
+def test_rows_of_another_protocol_or_of_other_code_are_not_used(tmp_path, monkeypatch):
+    calls = []
+    run = lambda cell: common.run_grid(count(calls), [cell], tmp_path, progress=False)  # noqa: E731
+    run({"value": 1})
+    run({"value": 1, "fail": False})
+    assert calls == [1, 1]
+    monkeypatch.setattr(common, "_code", lambda: "other")
+    run({"value": 1})
+    assert calls == [1, 1, 1]
+
+
+def test_progress_goes_to_standard_error(tmp_path, capsys):
+    common.run_grid(count([]), [{"value": 3}], tmp_path, describe=lambda row: f"got {row['square']}")
+    said = capsys.readouterr()
+    assert "got 9" in said.err and said.out == ""
+
+
+def test_summary():
+    got = common.summary([0.9, 1.0, 0.8, 1.0])
+    assert got["mean"] == pytest.approx(0.925) and got["min"] == 0.8
+    assert 0.8 <= got["ci95"][0] < 0.9 and 0.95 < got["ci95"][1] <= 1.0
+
+
+def test_the_machine_has_no_name(monkeypatch):
+    import platform
+
+    assert platform.node() not in json.dumps(common.machine()) or not platform.node()

@@ -1,0 +1,51 @@
+"""The blocked log-sum-exp against its definition and against finite differences."""
+
+import pytest
+import torch
+
+from ascribo.kernels import blocked, log_sum_exp, log_sum_exps, reference
+from ascribo.losses import Dot, Lp, SquaredL2
+
+SIMILARITIES = [SquaredL2(), Dot(), Lp(1.5), Lp(3)]
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
+@pytest.mark.parametrize("block", [7, 10**6])  # row by row; all at once
+def test_equals_the_definition(similarity, block, monkeypatch):
+    monkeypatch.setattr(blocked, "BLOCK", block)
+    r, n = torch.randn(2, 5, 4, dtype=torch.float64), torch.randn(2, 7, 4, dtype=torch.float64)
+    terms = [(similarity, slice(0, 3)), (SquaredL2(), slice(2, 4))]
+    torch.testing.assert_close(log_sum_exp(r, n, terms), reference.log_sum_exp(r, n, terms))
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
+@pytest.mark.parametrize("block", [7, 10**6])
+def test_gradient_equals_finite_differences(similarity, block, monkeypatch):
+    monkeypatch.setattr(blocked, "BLOCK", block)
+    torch.manual_seed(0)
+    points = [torch.randn(2, k, 3, dtype=torch.float64, requires_grad=True) for k in (3, 4)]
+    objectives = [[(similarity, slice(0, 2))], [(similarity, slice(0, 3)), (Dot(), slice(1, 3))]]
+    assert torch.autograd.gradcheck(lambda r, n: log_sum_exps(r, n, objectives), points)
+
+
+def test_objectives_are_columns():
+    r, n = torch.randn(1, 4, 3), torch.randn(1, 6, 3)
+    a, b = [(SquaredL2(), slice(0, 2))], [(Dot(), slice(0, 3))]
+    both = log_sum_exps(r, n, [a, b])
+    assert both.shape == (1, 4, 2)
+    torch.testing.assert_close(both, torch.stack([log_sum_exp(r, n, a), log_sum_exp(r, n, b)], -1))
+
+
+def test_a_similarity_without_exponent_is_taken():
+    """A user's own similarity has the methods alone; the definition and the blocked path need no more."""
+
+    class Halved(SquaredL2):
+        def rowwise(self, reference, other):
+            return super().rowwise(reference, other) / 2
+
+        def pairwise(self, reference, other):
+            return super().pairwise(reference, other) / 2
+
+    r, n = torch.randn(1, 4, 3), torch.randn(1, 6, 3)
+    terms = [(Halved(), slice(0, 3))]
+    torch.testing.assert_close(log_sum_exp(r, n, terms), reference.log_sum_exp(r, n, terms))

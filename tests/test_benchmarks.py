@@ -1,0 +1,68 @@
+"""The benchmark's own machinery, without cebra: it runs, and its answer can be read and judged."""
+
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def cpu(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    yield importlib.import_module("cpu")
+    for name in ("cpu", "clock"):  # names too common to leave behind
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def tiny(cpu):
+    return replace(cpu.QUICK, length=600, batch=32, samples=100, fit_steps=5, lengths=(300, 600))
+
+
+def test_a_model_step_takes_time(cpu, tiny):
+    problem = cpu.problem_of(cpu.asc.simulate.box(steps=600))
+    assert sum(p.numel() for p in problem.module.parameters()) == 52_986  # what cebra's network has
+    took = cpu.model_step(problem, 2, tiny)
+    assert took["wall_ms"] > 0 and took["processor_ms"] > 0
+
+
+def test_memory_of_a_child_process():
+    command = [sys.executable, str(FOLDER / "memory.py"), "loss", "500"]
+    got = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert 0 <= got["growth_mb"] < got["peak_mb"] and got["square_mb"] == 1.0
+
+
+def test_measurements_without_cebra_are_whole_json_and_do_not_pass(cpu, tiny, monkeypatch, capsys):
+    grown = {"growth_mb": 10.0, "peak_mb": 300.0, "square_mb": 1.0, "wall_ms": 1.0, "processor_ms": 1.0}
+    monkeypatch.setattr(cpu, "memory", lambda size: {"step, batch 500": grown})
+    got = json.loads(json.dumps(cpu.measure(tiny), allow_nan=False))
+    assert got["cebra"] is None and got["holds"] is False
+    bars = {bar["what"]: bar for bar in got["bars"]}
+    assert bars["GB of memory, step, batch 500"]["holds"] is True
+    assert bars["times faster attribution than cebra's call"]["value"] is None
+    assert len(got["training"]["ascribo, stack of 1"]["rounds"]) == tiny.rounds
+    cpu.show(got)
+    assert "not measured" in capsys.readouterr().out
+
+
+def test_ratios_are_of_median_processor_times(cpu, tiny):
+    def took(ms):
+        return {"median_processor_ms": ms, "median_wall_ms": 2 * ms}
+
+    got = {
+        "training": {"cebra": took(1000.0), "ascribo, stack of 1": took(20.0), "ascribo, stack of 2": took(50.0)},
+        "attribution": {"cebra, its call": took(90.0), "ascribo": took(3.0)},
+        "recording_length": {"300": took(1.0), "600": took(1.3)},
+        "memory": {},
+    }
+    verdicts = {bar["what"]: (bar["value"], bar["holds"]) for bar in cpu.bars(got, tiny)}
+    assert verdicts["times less per model-step than cebra, stack of 1"] == (50.0, True)
+    assert verdicts["times less per model-step than cebra, stack of 2"] == (20.0, False)
+    assert verdicts["times faster attribution than cebra's call"] == (30.0, True)
+    assert verdicts["step time at 600 over that at 300 time steps"] == (1.3, False)

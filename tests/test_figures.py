@@ -1,0 +1,128 @@
+"""Figures: what is drawn, where it is drawn, and that nothing else is touched."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+import ascribo as asc
+from ascribo import figures
+
+
+@pytest.fixture(scope="module")
+def data():
+    return asc.simulate.box(observed=2, hidden=1, channels=(3, 4), steps=800)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    spaces = {"position": asc.Follow(["x", "y"], dim=3), "rest": asc.Time(dim=1)}
+    return asc.ContrastiveEmbedding(
+        spaces, seeds=2, steps=100, batch_size=64, encoder=asc.MLP((16,)), random_state=0, progress=False
+    ).fit(data)
+
+
+def labels(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def scores(values, spaces=("position", "rest")):
+    values = np.asarray(values)
+    coords = {"channel": [f"cell{k}" for k in range(len(values))], "space": list(spaces)}
+    return xr.DataArray(values, dims=("channel", "space"), coords=coords)
+
+
+def test_a_map_shows_its_scores(data):
+    values = np.array([[0.1, 0.9], [0.5, np.nan], [0.2, 0.3]])
+    ax = figures.map_image(scores(values))
+    drawn = ax.images[0].get_array()
+    np.testing.assert_array_equal(np.ma.filled(drawn, np.nan), values)
+    assert labels(ax.get_xticklabels()) == ["position", "rest"]
+    assert labels(ax.get_yticklabels()) == ["cell0", "cell1", "cell2"]
+    assert len(ax.figure.axes) == 2  # the colour bar
+
+
+def test_a_truth_has_no_colour_bar_and_many_channels_no_names(data):
+    ax = figures.map_image(scores(np.ones((200, 2), dtype=bool)))
+    assert len(ax.figure.axes) == 1 and labels(ax.get_yticklabels()) == []
+
+
+def test_a_map_that_was_refused_altogether_is_drawn_empty():
+    assert figures.map_image(scores(np.full((3, 2), np.nan))).images[0].get_array().mask.all()
+
+
+def points(ax):
+    return sum(len(drawn.get_offsets()) for drawn in ax.collections)
+
+
+@pytest.mark.parametrize(("dim", "name"), [(1, "rectilinear"), (2, "rectilinear"), (3, "3d"), (5, "3d")])
+def test_an_embedding_of_any_dimension(dim, name):
+    ax = figures.embedding(np.random.default_rng(0).normal(size=(300, dim)), np.arange(300.0))
+    assert ax.name == name and points(ax) == 300
+
+
+def test_an_embedding_of_a_long_recording_is_thinned_and_missing_colours_are_left_out():
+    z, colour = np.random.default_rng(0).normal(size=(20_000, 2)), np.arange(20_000.0)
+    assert points(figures.embedding(z, colour)) == 5000
+    colour[10:] = np.nan
+    assert points(figures.embedding(z, colour)) == 10
+
+
+def test_an_embedding_by_labels_has_a_legend():
+    ax = figures.embedding(np.eye(4)[:, :2], ["b", "a", "a", None], label="side")
+    assert labels(ax.get_legend().get_texts()) == ["a", "b"] and points(ax) == 3
+
+
+def test_bad_embeddings_are_refused():
+    with pytest.raises(ValueError, match="shape"):
+        figures.embedding(np.zeros(5))
+    with pytest.raises(ValueError, match="3 colours for 5 points"):
+        figures.embedding(np.zeros((5, 2)), [1, 2, 3])
+
+
+def test_training_shows_every_space_the_penalty_and_lambda(model):
+    ax = figures.training(model.history_)
+    assert len(ax.get_lines()) == 2 * (2 + 1)  # two spaces, each with two seeds and their mean
+    shown = labels(ax.get_legend().get_texts())
+    assert shown[:3] == ["InfoNCE, position", "InfoNCE, rest", "‖J‖²"] and shown[3].startswith("λ")
+    weights = ax.figure.axes[1].get_lines()[1].get_ydata()
+    np.testing.assert_allclose(weights[-1], np.mean(model.history_.attrs["lambda"]))
+
+
+def test_each_draws_into_the_axes_it_is_given(model, data):
+    figure = Figure()
+    first, second, third = figure.subplots(1, 3)
+    assert figures.map_image(data.truth, first) is first and first.images
+    assert figures.embedding(model.transform(data), ax=second) is second and points(second) == 800
+    assert figures.training(model.history_, third) is third and third.get_lines()
+
+
+def test_the_overview_is_a_whole_picture(model, data, tmp_path):
+    maps = model.attribute(data)
+    figure = figures.overview(model, data, maps, tmp_path / "new" / "overview.png")
+    content = (tmp_path / "new" / "overview.png").read_bytes()
+    assert content.startswith(b"\x89PNG") and len(content) > 10_000
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert [t for t in titles if t] == ["map", "truth", "position, by x", "position, by y"]
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["overview.png"]
+
+
+def test_the_overview_of_a_recording_without_truth_or_variables(model, data):
+    bare = asc.Recording(data.X)
+    titles = [ax.get_title(loc="left") for ax in figures.overview(model, bare, model.attribute(bare)).axes]
+    assert "truth" not in titles and "map" in titles
+
+
+def test_pyplot_is_left_alone_and_the_extra_is_named():
+    code = (
+        "import sys, numpy as np; from ascribo import figures; figures.embedding(np.eye(3));"
+        "assert 'matplotlib.pyplot' not in sys.modules;"
+        "sys.modules['matplotlib.figure'] = None\n"
+        "try: figures.embedding(np.eye(3))\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ascribo[report]" in done.stdout, done.stderr
