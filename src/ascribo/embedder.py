@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp, stack_module_state, vmap
 
-from .encoders import window_of
+from .encoders import Limit, window_of
 from .layers import dense_of
 from .losses import similarity_of
 from .pairs import segment_bounds
@@ -19,6 +19,8 @@ from .spaces import Regress, Space, layout
 __all__ = ["Embedder"]
 
 LOG_TEMPERATURE = "log_temperature"
+CHUNK = {False: 2048, True: 65_536}
+"""Time steps embedded together, on a CPU (whose cache should hold a layer) and on a GPU (which should be busy)."""
 
 
 class Embedder:
@@ -33,13 +35,15 @@ class Embedder:
     def __init__(self, module: nn.Module, spaces: Mapping[str, Space]):
         self.window = window_of(module)
         skeleton = copy.deepcopy(module).to("meta")
-        self._dense = dense_of(module)
+        self.dense = dense_of(module)
         self._call = vmap(lambda parameters, x: functional_call(skeleton, parameters, (x,)), randomness="error")
         contrastive = {n: s for n, s in spaces.items() if not isinstance(s, Regress)}
         slices = layout(spaces)
         self.spheres = [slices[n] for n, s in contrastive.items() if similarity_of(s.similarity).on_sphere]
         if self.spheres:
-            self._dense = None  # its tangents end at the box, not on a sphere
+            self.dense = None  # its tangents end at the box, not on a sphere
+        last = module[-1] if isinstance(module, nn.Sequential) else None
+        self._box = last.scale if isinstance(last, Limit) and last.kind == "hard" and not self.spheres else np.inf
         self.dim = sum(space.dim for space in spaces.values())
         self._learned = [
             (slices[n], similarity_of(s.similarity)) for n, s in contrastive.items() if s.temperature == "learn"
@@ -71,8 +75,8 @@ class Embedder:
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Embedding (seed, B, dim) of inputs (seed, B, channel[, window])."""
-        if self._dense is not None:
-            return self._dense(parameters, x, 0)
+        if self.dense is not None:
+            return self.dense(parameters, x, 0)
         z = self._call({k: v for k, v in parameters.items() if k != LOG_TEMPERATURE}, x)
         for where in self.spheres:
             z = torch.cat(
@@ -94,12 +98,16 @@ class Embedder:
         Returns (seed, R, dim) and (seed, T, dim), both differentiable in the parameters.
         """
         tangents = direction.shape[1]
-        if self._dense is not None:
+        if self.dense is not None:
             rows = torch.cat([x, direction], 1)
-            out = self._dense(parameters, rows, tangents)
+            out = self.dense(parameters, rows, tangents)
             return out[:, : x.shape[1]], out[:, x.shape[1] :]
         z, t = jvp(lambda v: self(parameters, v), (x[:, :tangents],), (direction,))[:2]
         return torch.cat([z, self(parameters, x[:, tangents:])], 1), t
+
+    def inside(self, z: Tensor) -> Tensor:
+        """(seed, B), False where an output is at its hard limit and its row of the Jacobian therefore zero."""
+        return (z.abs() < self._box).all(-1)
 
     def tempered(self, parameters: Mapping[str, Tensor], z: Tensor) -> Tensor:
         """Coordinates in which ψ has temperature 1."""
@@ -123,13 +131,12 @@ class Embedder:
         X: Tensor,
         epochs: np.ndarray,
         steps: np.ndarray | None = None,
-        chunk: int = 16_384,
     ) -> Tensor:
         """Embedding of some time steps (all by default) of a standardised recording: (seed, steps, dim)."""
         first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
         index = torch.arange(len(X)) if steps is None else torch.from_numpy(steps)
         seeds, parts = len(next(iter(parameters.values()))), []
-        for part in index.to(X.device).split(chunk):
+        for part in index.to(X.device).split(CHUNK[X.is_cuda]):
             x = self.gather(X, part, first, last)
             parts.append(self(parameters, x.expand(seeds, *x.shape)))
         return torch.cat(parts, 1)

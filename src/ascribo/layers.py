@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .encoders import Limit
-from .kernels.rows import gelu_rows
+from .kernels import gelu_rows
 
 __all__ = ["Dense", "dense_of"]
 
@@ -64,3 +64,28 @@ class Dense:
         elif tangents and limit.kind == "tanh":
             t = t * (1 - (z[:, :tangents] / limit.scale).square())
         return torch.cat([z, t], 1)
+
+    @torch.no_grad()
+    def jacobian(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """∂z/∂x at x (model, B, channel): (model, B, dim, channel).
+
+        Backwards from the outputs, all rows in one product per layer; the slope of a unit is computed once, where
+        automatic differentiation would compute it for every output.
+        """
+        weights = [parameters[f"{name}.weight"] for name in self.layers]
+        biases = [parameters[f"{name}.bias"][:, None] for name in self.layers]
+        slopes = []
+        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+            a = torch.baddbmm(bias, x, weight.mT)
+            slopes.append(torch.ops.aten.gelu_backward(torch.ones_like(a), a))
+            x = nn.functional.gelu(a)
+        rows = weights[-1][:, None]
+        if self.limit.kind != "none":
+            h = torch.baddbmm(biases[-1], x, weights[-1].mT)
+            tanh = 1 - torch.tanh(h / self.limit.scale).square()
+            slope = (h.abs() <= self.limit.scale).to(h) if self.limit.kind == "hard" else tanh
+            rows = rows * slope[..., None]
+        for weight, slope in zip(weights[-2::-1], slopes[::-1], strict=True):
+            rows = rows * slope[:, :, None]
+            rows = (rows.flatten(1, 2) @ weight).unflatten(1, rows.shape[1:3])
+        return rows

@@ -104,10 +104,14 @@ class FittedModel:
             for name, counts in zip(self.spaces, self.counted.T.tolist(), strict=True)
             if not any(counts)
         }
+        averaged = steps
+        if method == "inverted_neuron_gradient":  # what has no inverse need not be differentiated
+            z = self.embedder.embed(self.parameters, X, recording.epochs, steps)
+            averaged = steps[self.embedder.inside(z).any(0).cpu().numpy()]
         wide = self.seeds * X.shape[1] * self.embedder.window * self.embedder.dim
         return attribution_maps(
             local,
-            steps,
+            averaged,
             recording.time,
             list(self.channels),
             layout(self.spaces),
@@ -117,4 +121,5 @@ class FittedModel:
             # a local map is held about four times, partly in float64; a GPU wants more work at a time
             chunk=int(np.clip(MEMORY // (32 * wide), 16, 4096)) * (8 if X.is_cuda else 1),
             device=X.device,
+            asked=len(steps),
         )

@@ -17,13 +17,22 @@ SUSPECT = 1e3
 DEFICIENT = 1e-6
 """Smallest singular value, relative to the largest, below which a Jacobian counts as rank-deficient."""
 
+BLOCK = 512
+"""Samples whose Jacobians are computed together on a CPU."""
+
 
 def encoder_jacobian(embedder: Embedder, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """∂f/∂x of every seed at inputs x (B, channel[, window]): (seed, B, dim, channel, window).
 
-    One backward pass per embedding dimension: samples do not interact, so a pass serves the whole batch.
+    MLPs have a short way; any other module takes one backward pass per embedding dimension: samples do not
+    interact, so a pass serves the whole batch.
     """
     seeds = next(iter(parameters.values())).shape[0]
+    if embedder.dense is not None:
+        # blocks small enough that a layer's rows stay in the cache
+        size = len(x) if x.is_cuda else BLOCK
+        blocks = [embedder.dense.jacobian(parameters, b.expand(seeds, *b.shape)) for b in x.split(size)]
+        return torch.cat(blocks, 1)[..., None]
     with torch.enable_grad():
         inputs = x.detach().expand(seeds, *x.shape).requires_grad_()
         z = embedder(parameters, inputs)
@@ -65,16 +74,18 @@ def pseudo_inverse(jacobian: Tensor) -> tuple[Tensor, Tensor]:
     if suspect.any():
         values = torch.linalg.svdvals(flat[suspect].cpu()).to(flat.device)
         ok[suspect] = values[:, -1] > DEFICIENT * values[:, 0]
-    # a stand-in factor keeps the batch together; its results are thrown away
+    # The Gram matrix is inverted in float64; the product with J needs no more digits than J has.
     identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-    factor = torch.where((ok & (failed == 0))[:, None, None], factor, identity)
-    inverse = torch.cholesky_solve(flat / safe[..., None], factor).mT / safe[:, None, :]
+    factor = torch.where((ok & (failed == 0))[:, None, None], factor, identity)  # the others are replaced below
+    small = torch.cholesky_inverse(factor) / (safe[:, :, None] * safe[:, None, :])
+    inverse = (small.to(jacobian.dtype) @ jacobian.flatten(0, -3)).mT
     again = ok & (failed > 0)
     if again.any():
-        inverse[again] = torch.linalg.pinv(flat[again])
-    inverse[~ok] = torch.nan
+        inverse[again] = torch.linalg.pinv(flat[again]).to(inverse)
+    if not ok.all():
+        inverse[~ok] = torch.nan
     shape = jacobian.shape
-    return inverse.to(jacobian.dtype).reshape(*shape[:-2], shape[-1], shape[-2]), ok.reshape(shape[:-2])
+    return inverse.reshape(*shape[:-2], shape[-1], shape[-2]), ok.reshape(shape[:-2])
 
 
 def inverted_neuron_gradient(
@@ -87,7 +98,7 @@ def inverted_neuron_gradient(
     """
     jacobian = encoder_jacobian(embedder, parameters, x)
     inverse, ok = pseudo_inverse(jacobian.flatten(-2))
-    inverse = inverse @ alignment.basis[:, None]
+    inverse = (inverse.flatten(1, 2) @ alignment.basis).unflatten(1, inverse.shape[1:3])
     return inverse.unflatten(-2, jacobian.shape[-2:]), ok
 
 

@@ -127,10 +127,12 @@ def attribution_maps(
     refused: dict[str, str],
     chunk: int,
     device: Any = "cpu",
+    asked: int | None = None,
 ) -> AttributionMaps:
     """Average local maps over `steps` and seeds, a chunk of time at a time.
 
     weight : (seed, space), 1 for the seeds whose space counts.
+    asked : number of steps asked for, where `steps` leaves out some that are known to have no map.
     """
     dims = [f"{name}{k}" for name, where in blocks.items() for k in range(where.stop - where.start)]
     owner = np.repeat(np.arange(len(blocks)), [w.stop - w.start for w in blocks.values()])
@@ -156,8 +158,10 @@ def attribution_maps(
     by_space = torch.zeros(len(weight), len(channels), len(blocks), dtype=torch.float64, device=device)
     count = torch.zeros(len(weight), dtype=torch.float64, device=device)
     for entries, lengths, valid in scores(steps):
-        by_dimension += torch.nan_to_num(entries).mul_(valid[..., None, None]).sum(1)
-        by_space += torch.nan_to_num(lengths).mul_(valid[..., None, None]).sum(1)
+        if not valid.all():
+            entries, lengths = (torch.where(valid[..., None, None], v, 0) for v in (entries, lengths))
+        by_dimension += entries.sum(1)
+        by_space += lengths.sum(1)
         count += valid.sum(1)
     means = [(total / count[:, None, None]).cpu().numpy() for total in (by_dimension, by_space)]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -189,7 +193,7 @@ def attribution_maps(
         ),
         method,
         refused,
-        float(1 - count.sum().item() / max(1, len(steps) * len(weight))),
+        float(1 - count.sum().item() / max(1, (asked or len(steps)) * len(weight))),
         over_time,
         time,
     )

@@ -35,10 +35,20 @@ class GraphSteps:
     which : for each model the number of its problem.
     seeds : for each model the seed of its initial values.
 
+    precision : of matrix products, "high" (TF32, on the tensor cores) or "highest" (float32).
+
     On a CPU the same steps run without a graph, which is how they are tested.
     """
 
-    def __init__(self, problems: Sequence[Problem], which: Sequence[int], seeds: Sequence[int], settings: Settings):
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        which: Sequence[int],
+        seeds: Sequence[int],
+        settings: Settings,
+        precision: str = "high",
+    ):
+        self.precision = precision
         first = problems[0]
         self.settings, self.seeds = settings, [int(seed) for seed in seeds]
         self.device = device = torch.device(settings.device)
@@ -114,7 +124,7 @@ class GraphSteps:
         return self._graphs[penalised].replay
 
     def _capture(self, penalised: bool) -> torch.cuda.CUDAGraph:
-        with self._unchanged(), _fast_products():
+        with self._unchanged(), _products(self.precision):
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
@@ -144,10 +154,10 @@ class GraphSteps:
 
 
 @contextmanager
-def _fast_products() -> Iterator[None]:
-    """Matrix products on the tensor cores in TF32 within the block; the InfoNCE kernel stays in float32."""
+def _products(precision: str) -> Iterator[None]:
+    """The precision of matrix products captured within the block; the InfoNCE kernel is always in float32."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:

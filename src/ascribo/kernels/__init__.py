@@ -1,9 +1,9 @@
-"""The two inner loops worth writing by hand: log-sum-exp over negatives, and GELU with its tangent.
+"""The two inner loops worth writing by hand: log-sum-exp over negatives, and a GELU layer with tangents.
 
     reference.py    log-sum-exp by its definition, what the next two must equal
     blocked.py      in blocks of references, plain torch: the CPU, and whatever the kernel does not know
     streaming.py    one Triton kernel for each direction (tiles.py: its inner part; plan.py: what objectives share)
-    gelu.py         value and tangent of a layer, plain torch (gelu_triton.py: one kernel for each direction)
+    rows.py         values and tangents of a GELU layer, plain torch (rows_triton.py: one kernel for each direction)
 
 The functions here choose by device. Triton is imported on first use, and may be absent.
 """
@@ -17,12 +17,12 @@ from torch import Tensor
 
 from . import blocked
 from .available import on_triton
-from .gelu import gelu_with_tangent
+from .rows import gelu_rows
 
 if TYPE_CHECKING:
     from ..losses import Term
 
-__all__ = ["gelu_with_tangent", "log_sum_exp", "log_sum_exps"]
+__all__ = ["gelu_rows", "log_sum_exp", "log_sum_exps"]
 
 
 def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:

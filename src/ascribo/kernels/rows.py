@@ -13,11 +13,12 @@ Plain torch on a CPU, one Triton kernel each way on a GPU.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 
 import torch
 from torch import Tensor
+
+from .available import on_triton
 
 __all__ = ["gelu_rows"]
 
@@ -43,7 +44,7 @@ class _GeluRows(torch.autograd.Function):
     def forward(ctx, rows, bias, tangents):
         ctx.tangents = tangents
         ctx.save_for_backward(rows, bias)
-        if rows.is_cuda and importlib.util.find_spec("triton"):
+        if on_triton(rows):
             from . import rows_triton
 
             return rows_triton.forward(rows, bias, tangents)
@@ -61,7 +62,7 @@ class _GeluRows(torch.autograd.Function):
         rows, bias = ctx.saved_tensors
         tangents = ctx.tangents
         values = rows.shape[1] - tangents
-        if rows.is_cuda and importlib.util.find_spec("triton"):
+        if on_triton(rows):
             from . import rows_triton
 
             out = rows_triton.backward(rows, bias, gradient.contiguous(), tangents)
