@@ -33,7 +33,7 @@ import ascribo as asc
 from ascribo.objective import objectives_of
 from ascribo.pairs import Pairs
 from ascribo.store import write_atomically
-from ascribo.training import Problem, Settings, train
+from ascribo.training import Problem, Settings, train, train_in_processes
 
 HERE = Path(__file__).parent
 SPACES = {"position": asc.Follow(["x", "y", "z"], dim=3), "rest": asc.Time(dim=3)}
@@ -90,6 +90,16 @@ def model_step(problem: Problem, seeds: int, size: Size) -> dict[str, float]:
     return clock(partial(train_steps, problem, seeds, steps, size.batch), steps * seeds)
 
 
+def over_processes(problem: Problem, seeds: int, processes: int, size: Size) -> dict[str, float]:
+    """The same with the models spread over processes; only the wall time means anything. Processes are kept."""
+    steps = 2 * size.steps(seeds)
+    settings = Settings(steps, size.batch, 1e-3, asc.Constant(PENALTY))
+    work = partial(
+        train_in_processes, problem, range(seeds), settings, n_jobs=processes, progress=False, checkpoint=None
+    )
+    return clock(work, steps * seeds)
+
+
 class Cebra:
     """The other side, in its own process and environment: see peer_cebra.py."""
 
@@ -143,7 +153,11 @@ def training(problem: Problem, cebra: Cebra | None, size: Size) -> dict:
 
     def turn() -> Times:
         times = {"cebra": cebra.ask(f"steps {size.cebra_steps}")} if cebra else {}
-        return times | {f"ascribo, stack of {seeds}": model_step(problem, seeds, size) for seeds in size.stacks}
+        times |= {f"ascribo, stack of {seeds}": model_step(problem, seeds, size) for seeds in size.stacks}
+        most, cores = max(size.stacks), os.cpu_count() or 1
+        return times | {
+            f"ascribo, {most} models over {cores} processes": over_processes(problem, most, cores, size)
+        }
 
     return take_turns("training", turn, size.rounds)
 
@@ -209,6 +223,15 @@ def bars(got: dict, size: Size) -> list[dict]:
     for seeds in size.stacks:
         ratio = took("training", "cebra") / took("training", f"ascribo, stack of {seeds}")
         bar(f"times less per model-step than cebra, stack of {seeds}", ratio, least=40)
+    most, cores = max(size.stacks), os.cpu_count() or 1
+    spread = f"ascribo, {most} models over {cores} processes"
+    walls = [got["training"].get(name, {}).get("median_wall_ms", np.nan) for name in ("cebra", spread)]
+    # one cebra model at a time, as its solver works; two of it side by side would use both cores, too
+    bar(
+        f"times less wall time per model-step than cebra, {most} models over {cores} processes",
+        walls[0] / walls[1],
+        60,
+    )
     names = ("cebra, its call", "cebra, Jacobian and one inversion", "ascribo")
     whole, one, own = (took("attribution", name) for name in names)
     bar("times faster attribution than cebra's call", whole / own, least=20)

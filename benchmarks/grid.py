@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -24,25 +23,15 @@ import ascribo as asc
 from ascribo.alignment import align
 from ascribo.attribution import METHODS, decoder_inputs, fit_decoder
 from ascribo.embedder import Embedder
-from ascribo.engine.graphs import GraphSteps
+from ascribo.engine.stacks import pack, train_stack
 from ascribo.experiments.common import machine, summary, write_json
 from ascribo.model import FittedModel
-from ascribo.penalty import Constant, Each, Ramp
+from ascribo.penalty import Constant, Ramp
 from ascribo.spaces import layout
-from ascribo.training import Settings, run_steps
+from ascribo.training import Settings
 
 SAMPLES = 20_000
 PENALTIES = {"none": Constant(0.0), "regularized": Ramp(0.1)}
-
-
-def stacks(dims: range, data_seeds: range) -> dict[str, list[tuple[str, int, int]]]:
-    """Models of one shape together: name -> (mode, dim, data seed)."""
-    out = defaultdict(list)
-    for mode in MODES:
-        for dim in dims:
-            name = f"{mode}, {dim} latents" if mode == "hybrid contrastive" else mode
-            out[name] += [(mode, dim, seed) for seed in data_seeds]
-    return dict(out)
 
 
 def simulate(dim: int, seed: int, steps: int) -> asc.Recording:
@@ -50,30 +39,19 @@ def simulate(dim: int, seed: int, steps: int) -> asc.Recording:
     return asc.simulate.box(seed=100 * dim + seed, observed=2, hidden=dim - 2, steps=steps)
 
 
-def run_stack(cells: list[tuple[str, int, int]], data: dict, steps: int, batch: int, device: str) -> dict:
-    """Train every cell with and without penalty as one stack, and score all maps."""
+def run_stack(cells: list[dict], problems: list, data: dict, settings: Settings) -> dict:
+    """Train the models of one stack and score all their maps."""
     began = time.perf_counter()
-    problems = [problem_of(data[dim, seed], spaces_of(mode, 2, dim - 2)) for mode, dim, seed in cells]
-    which = [k for k in range(len(cells)) for _ in PENALTIES]
-    settings = Settings(steps, batch, 1e-3, Each(tuple(PENALTIES.values()) * len(cells)), device=device)
-    engine = GraphSteps(problems, which, list(range(len(which))), settings)
-    engine.run(0, np.zeros((1, len(which))))  # compiles and captures; the first chunk does this step again
-    ready = time.perf_counter()
-    trained = run_steps(engine, problems[0].objectives, len(which), settings, "", True, None)
+    schedules = [PENALTIES[cell["penalty"]] for cell in cells]
+    trained = train_stack(problems, list(range(len(cells))), schedules, settings)
     fitted = time.perf_counter()
-    fits = with_decoders(problems, [data[cell[1:]] for cell in cells], which, trained.parameters, device)
+    recordings = [data[cell["dim"], cell["data_seed"]] for cell in cells]
+    fits = with_decoders(problems, recordings, list(range(len(cells))), trained.parameters, settings.device)
     rows = []
-    names = list(PENALTIES)
-    for model, (cell, fit) in enumerate(zip(which, fits, strict=True)):
-        mode, dim, seed = cells[cell]
-        steps_used = np.linspace(0, len(data[dim, seed]) - 1, min(SAMPLES, len(data[dim, seed]))).astype(np.int64)
-        scores = {
-            m: fit.attribute(data[dim, seed], m, steps_used).auroc(data[dim, seed], "position") for m in METHODS
-        }
-        rows.append({"mode": mode, "dim": dim, "data_seed": seed, "penalty": names[model % len(names)], **scores})
-    done = time.perf_counter()
-    seconds = {"set_up": ready - began, "training": fitted - ready, "maps": done - fitted}
-    return {"rows": rows, "seconds": seconds, "models": len(which)}
+    for cell, recording, fit in zip(cells, recordings, fits, strict=True):
+        steps = np.linspace(0, len(recording) - 1, min(SAMPLES, len(recording))).astype(np.int64)
+        rows.append(cell | {m: fit.attribute(recording, m, steps).auroc(recording, "position") for m in METHODS})
+    return {"rows": rows, "seconds": {"training": fitted - began, "maps": time.perf_counter() - fitted}}
 
 
 def with_decoders(
@@ -130,16 +108,28 @@ def main() -> None:
     data = dict(zip(keys, made, strict=True))
     simulated = time.perf_counter() - began
     print(f"{len(data)} data sets in {simulated:.1f} s", flush=True)
-    rows, seconds = [], {"simulation": simulated}
-    for name, cells in stacks(dims, seeds).items():
-        file = given.state / f"{name.replace(' ', '-').replace(',', '')}-{given.steps}-{len(cells)}.json"
+    cells, problems = [], []
+    for mode in MODES:
+        for dim, seed in keys:
+            problem = problem_of(data[dim, seed], spaces_of(mode, 2, dim - 2))
+            for penalty in PENALTIES:  # the same object: on the device once
+                cells.append({"mode": mode, "dim": dim, "data_seed": seed, "penalty": penalty})
+                problems.append(problem)
+    settings = Settings(given.steps, given.batch, 1e-3, Constant(0.0), device=given.device)
+    rows, seconds = [], {"simulation": simulated, "problems": time.perf_counter() - began - simulated}
+    packed = pack(problems, given.batch)
+    for number, members in enumerate(packed, 1):
+        file = given.state / f"stack-{number}-of-{len(packed)}-{given.steps}.json"
+        told = f"stack {number} of {len(packed)}, {len(members)} models ({cells[members[0]]['mode']})"
+        print(f"{told}: {'done before' if file.exists() else 'training'}; finished stacks are kept", flush=True)
         if not file.exists():
-            write_json(file, run_stack(cells, data, given.steps, given.batch, given.device))
+            chosen = [cells[k] for k in members], [problems[k] for k in members]
+            write_json(file, run_stack(*chosen, data, settings))
         part = json.loads(file.read_text())
         rows += part["rows"]
         for key, value in part["seconds"].items():
             seconds[key] = seconds.get(key, 0.0) + value
-        print(name, part["models"], "models", part["seconds"], flush=True)
+        print({key: round(value, 1) for key, value in part["seconds"].items()}, flush=True)
     table = {
         f"{mode}, {penalty}": {
             m: summary([row[m] for row in rows if (row["mode"], row["penalty"]) == (mode, penalty)])

@@ -43,7 +43,7 @@ class Peer:
         self, X: np.ndarray, labels: np.ndarray, dim: int, batch: int, penalty: float, device: str = "cpu"
     ):
         self.X = torch.from_numpy(X).float().to(device)
-        data = DatasetxCEBRA(self.X, labels=torch.from_numpy(labels).float().to(device))
+        data = DatasetxCEBRA(self.X, device=device, labels=torch.from_numpy(labels).float().to(device))
         self.loader = ContrastiveMultiObjectiveLoader(dataset=data, num_steps=1, batch_size=batch)
         config = MultiObjectiveConfig(self.loader)
         for stop, distribution, options in (
