@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 import ascribo as asc
 from ascribo.encoders import build_encoder
 from ascribo.objective import objectives_of
-from ascribo.pairs import Pairs, regression_targets
+from ascribo.pairs import Pairs, regression_statistics, regression_targets
 from ascribo.spaces import Regress, Space
 from ascribo.training import Problem
 
@@ -27,7 +28,9 @@ def problem_of(data: asc.Recording, spaces: dict[str, Space], encoder: object = 
     """A training problem on all of a recording, standardised, hybrid "whole"."""
     X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
     targets = {
-        name: regression_targets(space, data.variables, slice(None))  # type: ignore[arg-type]
+        name: regression_targets(
+            space, data.variables, regression_statistics(space, data.variables, np.arange(len(data)))
+        )
         for name, space in spaces.items()
         if isinstance(space, Regress)
     }

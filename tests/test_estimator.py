@@ -100,10 +100,9 @@ def test_fit_leaves_global_random_state_and_threads_alone(data):
 
 def test_seeds_in_processes_give_what_one_process_gives(data):
     part = data[:2000]
-    one, two = (small(steps=20, n_jobs=n).fit(part) for n in (1, 2))
-    assert two.transform(part, seed=1).shape == (2000, 4)
-    # the batches of a seed do not depend on its company; the penalty's projections and rounding do
-    np.testing.assert_allclose(one.history_["infonce"][0], two.history_["infonce"][0], rtol=1e-4)
+    one, two = (small(steps=60, penalty=0.1, n_jobs=n).fit(part) for n in (1, 2))
+    # the same draws in another stack: only rounding differs, which Adam's first steps enlarge
+    np.testing.assert_allclose(one.transform(part, seed=1), two.transform(part, seed=1), atol=0.03)
     assert one.history_.sizes == two.history_.sizes
 
 
@@ -263,13 +262,18 @@ def test_a_killed_fit_goes_on_to_the_same_bits(data, tmp_path, monkeypatch):
     assert len(calls) == 4, "the first hundred steps were not done again"
     np.testing.assert_array_equal(resumed.transform(part), whole.transform(part))
     assert not list(folder.iterdir())
-    monkeypatch.setattr(training, "write_checkpoint", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     calls.clear()
     monkeypatch.setattr(training, "write_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
         small(steps=200, checkpoint=folder).fit(part)
-    with pytest.raises(ValueError, match="belongs to another model"):
-        small(steps=200, checkpoint=folder, learning_rate=2e-3).fit(part)
+    shuffled = part.variables.sample(frac=1, random_state=0).reset_index(drop=True)
+    for other, changes in (
+        (part, {"learning_rate": 2e-3}),
+        (part, {"encoder": asc.MLP((64, 64), limit="tanh")}),
+        (asc.Recording(pd.DataFrame(part.X, columns=part.channel_names), shuffled), {}),
+    ):
+        with pytest.raises(ValueError, match="belongs to another model"):
+            small(steps=200, checkpoint=folder, **changes).fit(other)
 
 
 def test_drop_constant_channels(data):
@@ -279,6 +283,100 @@ def test_drop_constant_channels(data):
     assert model.n_features_in_ == 24 and len(model.kept_channels_) == 23
     assert model.transform(X).shape == (2000, 4)
     assert "channel3" not in model.attribute(X).by_space.channel.values
+
+
+def test_steps_that_do_not_tell_of_their_neighbours():
+    """Stimuli drawn anew at every step: the decoder must not look at the neighbours."""
+    rng = np.random.default_rng(0)
+    stimulus = rng.integers(0, 4, 4000)
+    tuning = np.where(np.arange(20) < 10, rng.normal(size=(4, 20)), 0)
+    X = tuning[stimulus] + 0.3 * rng.normal(size=(4000, 20))
+    model = small(spaces={"stimulus": asc.Discrete("y", 2)}, steps=300).fit(X, stimulus)
+    assert model.goodness_of_fit_.bits[0] > 1.5
+    assert model.attribute(X).auroc(np.arange(20) < 10, "stimulus") > 0.95
+
+
+def test_a_regression_keeps_its_fit_under_the_penalty_it_finds(data):
+    free, auto = (small(spaces={"p": asc.Regress(["x", "y"])}, penalty=p, steps=600).fit(data) for p in (0, "auto"))
+    assert 0 < max(auto.history_.attrs["lambda"]) < 5
+    error = [1 - 2.0 ** (-2 * m.goodness_of_fit_.bits[0] / 2) for m in (free, auto)]  # R² of each dimension
+    assert error[1] > 0.9 * error[0]
+
+
+def test_a_regression_is_scored_in_the_units_of_its_training(data):
+    model = small(spaces={"p": asc.Regress(["x"])}, penalty=0, steps=600).fit(data)
+    high = np.flatnonzero(data.variables.x > 0.5)[:600]
+    X, y = data.X[high], data.variables.iloc[high][["x"]]
+    mean, spread = model.model_.regressions["p"]
+    predicted = np.mean([model.transform(X, seed=k) for k in range(2)], axis=0)
+    expected = (y.to_numpy() - mean) / spread
+    assert asc.metrics.linear_r2(predicted, expected) > 0.5
+    assert np.abs(predicted - expected).mean() < 0.3  # re-standardised targets would be off by about 1.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bits = model.score(X, y)
+    assert bits == pytest.approx(0.5 * np.log2(expected.var() / np.square(predicted - expected).mean()), abs=0.5)
+
+
+def test_short_recordings_are_judged_on_held_out_time_too(data):
+    part = data[:1000]
+    shuffled = part.variables.sample(frac=1, random_state=0).reset_index(drop=True)
+    model = small(steps=300, batch_size=512, penalty=0).fit(part.X, shuffled)
+    table = model.goodness_of_fit_.set_index("space")
+    assert table.held_out.all() and table.collapsed["position"]
+    np.testing.assert_allclose(table.chance, np.log(100))
+
+
+def test_long_offsets_find_their_pairs_in_held_out_blocks(data):
+    model = small(spaces={"rest": asc.Time(2, offsets=(30,))}, steps=10).fit(data[:2000])
+    assert model.goodness_of_fit_.held_out.all()
+
+
+def test_what_cannot_be_held_out_is_said(data):
+    y = data.variables[:2000].copy()
+    _, testing = asc.pairs.hold_out(np.zeros(2000, int), 0.1)
+    y.loc[testing >= 0] = np.nan
+    with pytest.warns(UserWarning, match="nothing could be held out"):
+        model = small(steps=100).fit(data.X[:2000], y)
+    assert not model.goodness_of_fit_.held_out.any()
+
+
+@pytest.mark.parametrize("steps", [100, 150, 200, 350, 500])
+def test_auto_finds_a_penalty_in_short_runs(data, steps):
+    model = small(steps=steps, batch_size=64, seeds=1, encoder=asc.MLP((16,))).fit(data[:1000])
+    assert min(model.history_.attrs["lambda"]) > 0
+
+
+def test_auto_says_when_it_found_none(data):
+    with pytest.warns(UserWarning, match="found no λ within steps=50"):
+        small(steps=50, seeds=1).fit(data[:1000])
+
+
+def test_early_stop_waits_for_the_penalty(data):
+    late = asc.Ramp(0.1, warmup=0.5, ramp=0.1)
+    model = small(
+        steps=2500,
+        early_stop=10.0,
+        penalty=late,
+        seeds=1,
+        encoder=asc.MLP((8,)),
+        batch_size=16,
+        validation_fraction=0,
+    ).fit(data[:500])
+    assert model.history_.sizes["step"] == 1500 and model.history_.attrs["lambda"][0] == pytest.approx(
+        0.1, rel=0.02
+    )
+
+
+@pytest.mark.parametrize("samples", [0, -1, 2.5])
+def test_samples_are_counted_from_one(model, data, samples):
+    with pytest.raises(ValueError, match="at least 1"):
+        model.attribute(data, samples=samples)
+
+
+def test_random_layers_are_refused(data):
+    with pytest.raises(ValueError, match="dropout"):
+        small(encoder=nn.Sequential(nn.Linear(24, 4), nn.Dropout())).fit(data)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

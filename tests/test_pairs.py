@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ascribo.pairs import Pairs, hold_out, regression_targets, same_segment, segment_bounds
+from ascribo.pairs import Pairs, hold_out, regression_statistics, regression_targets, same_segment, segment_bounds
 from ascribo.spaces import Discrete, Follow, Regress, Time
 
 
@@ -172,6 +172,8 @@ def test_hold_out_splits_without_overlap_and_keeps_edges(lengths, fraction):
     train, test = hold_out(epochs, fraction)
     assert ((train >= 0) ^ (test >= 0)).all()
     assert abs((test >= 0).mean() - fraction) <= 5 / len(epochs) + 0.02
+    blocks = np.unique(test[test >= 0])
+    assert len(blocks) <= 10 + len(lengths)
     for part in (train, test):
         together = same_segment(part, 1)[:-1]
         assert (epochs[1:] == epochs[:-1])[together].all()
@@ -188,7 +190,7 @@ def test_regression_targets_are_standardised_and_circular_ones_are_two():
     rng = np.random.default_rng(0)
     variables = table(speed=rng.normal(5, 3, 500), heading=rng.uniform(0, 360, 500))
     space = Regress(["speed", "heading"], circular=["heading"], period=360)
-    goal = regression_targets(space, variables, np.arange(400))
+    goal = regression_targets(space, variables, regression_statistics(space, variables, np.arange(400)))
     assert goal.shape == (500, space.dim) == (500, 3)
     np.testing.assert_allclose(goal[:400].mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(goal[:400].std(0), 1, atol=1e-5)

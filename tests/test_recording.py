@@ -408,3 +408,13 @@ def test_the_same_rows_in_another_order_are_refused():
     with pytest.raises(ValueError, match=re.escape("variables.loc[X.index]")):
         Recording(X, variables)
     assert Recording(X, variables.loc[X.index]).variables["speed"].tolist() == [5, 4, 3, 2, 1, 0]
+
+
+def test_a_data_array_is_turned_so_that_time_comes_first():
+    values = np.arange(12.0).reshape(3, 4)
+    for dims in (("channel", "time"), ("channel", "step")):
+        turned = Recording(xr.DataArray(values, dims=dims, coords={"channel": ["a", "b", "c"]}))
+        np.testing.assert_array_equal(turned.X, values.T)
+        assert turned.channel_names == ["a", "b", "c"]
+    variables = xr.DataArray(values[:2], dims=("variable", "time"), coords={"variable": ["x", "y"]})
+    assert list(Recording(values.T, variables).variables) == ["x", "y"]

@@ -1,6 +1,6 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
-from . import attribution, losses, metrics, penalty, simulate
+from . import attribution, losses, metrics, pairs, penalty, simulate
 from .encoders import MLP, Convolution
 from .estimator import ContrastiveEmbedding
 from .losses import Lp
@@ -29,6 +29,7 @@ __all__ = [
     "load",
     "losses",
     "metrics",
+    "pairs",
     "penalty",
     "read",
     "simulate",

@@ -179,7 +179,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _penalty(text: str) -> str | float:
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 'auto' nor a number") from None
 
 
 def _at_least_one(text: str) -> int:

@@ -33,6 +33,10 @@ class Limit(nn.Module):
             raise ValueError(f"scale={scale!r}: the half-width of the box must be positive.")
         self.kind, self.scale = kind, float(scale)
 
+    def extra_repr(self) -> str:
+        """What distinguishes two limits, for people and for checkpoints."""
+        return f"{self.kind!r}, {self.scale:g}"
+
     def forward(self, h: Tensor) -> Tensor:
         """(..., dim) -> (..., dim)."""
         if self.kind == "hard":
@@ -161,9 +165,13 @@ def _check_shape(module: nn.Module, channels: int, dim: int) -> None:
     like = next(iter(module.parameters()), torch.zeros(()))
     try:
         with torch.no_grad():
-            out = module(torch.zeros(shape, dtype=like.dtype, device=like.device))
+            x = torch.zeros(1, *shape, dtype=like.dtype, device=like.device)
+            out = torch.vmap(module)(x)[0]  # as a stack of models will call it: no random layers
     except Exception as error:
-        raise ValueError(f"encoder: the module failed on an input of shape {shape}: {error}") from error
+        raise ValueError(
+            f"encoder: the module failed on an input of shape {shape}, or has random layers such as dropout, "
+            f"which a stack of models cannot have: {error}"
+        ) from error
     if tuple(out.shape) != (2, dim):
         raise ValueError(
             f"encoder: for an input of shape {shape} the module returned {tuple(out.shape)}, but the spaces "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .alignment import align
-from .attribution import METHODS, AttributionMaps, decoder_inputs, fit_decoder
+from .attribution import METHODS, AttributionMaps, decoder_embedding, decoder_inputs, fit_decoder
 from .checks import check_parameters, check_recording, resolve_spaces
 from .embedder import Embedder
-from .encoders import build_encoder
+from .encoders import build_encoder, window_of
 from .evidence import goodness_of_fit
 from .model import FittedModel
 from .objective import objectives_of
-from .pairs import Pairs, hold_out, regression_targets
-from .penalty import schedule_of
+from .pairs import Pairs, hold_out, regression_statistics, regression_targets
+from .penalty import Auto, schedule_of
 from .recording import Recording
 from .spaces import Regress, layout
 from .training import Problem, Settings, one_thread, train_in_processes
@@ -73,8 +74,8 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     goodness_of_fit_ : DataFrame
-        One row per space, on held-out time: space, infonce, chance, bits, collapsed, left_out (time steps whose
-        variables are missing).
+        One row per space: space, infonce, chance, bits, collapsed, left_out (time steps whose variables are
+        missing), held_out (False if the recording was too short to hold anything out).
     history_ : Dataset
         infonce (step, seed, space), penalty and lambda (step, seed); the λ found, one per seed, is
         `history_.attrs["lambda"]`.
@@ -141,16 +142,13 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         device = _device(self.device)
         module = build_encoder(self.encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
         objectives = objectives_of(spaces, self.hybrid)
-        training, testing = hold_out(recording.epochs, self.validation_fraction)
-        if self.validation_fraction == 0 or (testing >= 0).sum() < self.batch_size // 4:
-            training, testing = recording.epochs, recording.epochs  # too short to hold anything out
-        pairs = Pairs(spaces, recording.variables, training)
-        judged = Pairs(spaces, recording.variables, testing) if testing is not training else pairs
-        targets = {
-            name: regression_targets(space, recording.variables, np.flatnonzero(training >= 0))
+        pairs, training, judged, testing = _split(recording, spaces, module, self.validation_fraction)
+        statistics = {
+            name: regression_statistics(space, recording.variables, np.flatnonzero(training >= 0))
             for name, space in spaces.items()
             if isinstance(space, Regress)
         }
+        targets = _targets(spaces, recording.variables, statistics)
         settings = Settings(
             steps=int(self.steps),
             batch_size=int(self.batch_size),
@@ -178,13 +176,13 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             parameters = {name: value.to(device) for name, value in trained.parameters.items()}
             fit = goodness_of_fit(
                 *(embedder, parameters, spaces, standard, testing, judged, targets),
-                batch=int(self.batch_size),
+                batch=min(int(self.batch_size), int((testing >= 0).sum())),
                 seed=seeds[0],
             )
             # The way back from the embedding to the channels, from each step's neighbours in time.
             steps, neighbours = decoder_inputs(recording.epochs, DECODED, np.random.default_rng(seeds[0]))
-            before, after = (embedder.embed(parameters, standard, recording.epochs, n) for n in neighbours.T)
-            z = (before + after) / 2
+            embed = partial(embedder.embed, parameters, standard, recording.epochs)
+            z = decoder_embedding(embed(steps), (embed(neighbours[:, 0]) + embed(neighbours[:, 1])) / 2, spaces)
             alignment = align(z.cpu(), layout(spaces), reference=int(fit.bits.sum(1).argmax()))
             decoder = fit_decoder(
                 alignment.to(device).to_aligned(z),
@@ -203,14 +201,22 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             decoder=decoder,
             alignment=alignment,
             counted=~fit.collapsed,
+            regressions=statistics,
         )
         if self.checkpoint is not None:  # nothing is left to resume
             for file in Path(self.checkpoint).glob("seeds-*.safetensors"):
                 file.unlink()
         self.goodness_of_fit_ = fit.table()
+        self.goodness_of_fit_["held_out"] = judged is not pairs
         if judged is not pairs:
             self.goodness_of_fit_["left_out"] += [pairs.left_out[name] for name in spaces]
         self.history_ = _history(trained.history, [o.space for o in objectives])
+        if isinstance(settings.schedule, Auto) and not all(self.history_.attrs["lambda"]):
+            warnings.warn(
+                f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
+                "steps, or a fixed penalty.",
+                stacklevel=2,
+            )
         self.n_features_in_ = given.X.shape[1]
         self.kept_channels_ = [given.channel_names.index(name) for name in recording.channel_names]
         if hasattr(self, "feature_names_in_"):
@@ -231,7 +237,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             z = model.embedder.embed(model.parameters, model.standardise(recording.X), recording.epochs)
         if seed is None:
             return model.consensus(z).cpu().numpy()
-        if not 0 <= seed < len(z):
+        if not isinstance(seed, int | np.integer) or not 0 <= seed < len(z):
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {len(z) - 1}.")
         return z[seed].cpu().numpy()
 
@@ -244,11 +250,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         spaces, model = self.model_.spaces, self.model_.to(_device(self.device))
         resolve_spaces(spaces, recording)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
-        targets = {
-            name: regression_targets(space, recording.variables, np.arange(len(recording)))
-            for name, space in spaces.items()
-            if isinstance(space, Regress)
-        }
+        targets = _targets(spaces, recording.variables, model.regressions)
         with one_thread():
             fit = goodness_of_fit(
                 *(model.embedder, model.parameters, spaces, model.standardise(recording.X)),
@@ -269,6 +271,8 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         """
         if method not in METHODS:
             raise ValueError(f"method={method!r}: expected one of {list(METHODS)}.")
+        if samples is not None and (not isinstance(samples, int | np.integer) or samples < 1):
+            raise ValueError(f"samples={samples!r}: expected an integer of at least 1, or None for all.")
         recording = self._check(X)
         steps = np.arange(len(recording))
         if samples is not None and samples < len(steps):
@@ -283,10 +287,11 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             maps = model.attribute(recording, method, steps)
         for name, why in maps.refused.items():
             warnings.warn(f"space {name!r} has no map: {why}", stacklevel=2)
-        if maps.rank_deficient > 0.98:
+        if maps.rank_deficient > 0.5:
             warnings.warn(
-                f"{maps.rank_deficient:.0%} of the Jacobians are rank-deficient (saturated outputs, or more "
-                "dimensions than the recording has) and were left out of the map.",
+                f"{method}: {maps.rank_deficient:.0%} of the samples were left out of the map: their Jacobian has "
+                "no inverse, because an output is at its limit or the recording has fewer dimensions. "
+                "method='generative_gradient' uses all samples.",
                 stacklevel=2,
             )
         return maps
@@ -330,6 +335,28 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         if len(self.kept_channels_) < self.n_features_in_:
             recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
         return recording
+
+
+def _split(recording: Recording, spaces, module, fraction: float):
+    """Pairs and segments to train on, and to judge on; the same ones twice if nothing can be held out."""
+    epochs, variables = recording.epochs, recording.variables
+    if fraction > 0:
+        reach = max(max(getattr(s, "offsets", (getattr(s, "offset", 1),))) for s in spaces.values())
+        training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * window_of(module)))
+        try:
+            return Pairs(spaces, variables, training), training, Pairs(spaces, variables, testing), testing
+        except ValueError as error:
+            warnings.warn(
+                f"nothing could be held out ({error}): the goodness of fit is measured on the training data. Use a "
+                "longer recording or a larger validation_fraction.",
+                stacklevel=3,
+            )
+    pairs = Pairs(spaces, variables, epochs)
+    return pairs, epochs, pairs, epochs
+
+
+def _targets(spaces, variables: pd.DataFrame, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: regression_targets(spaces[name], variables, value) for name, value in statistics.items()}
 
 
 def _device(name: str) -> torch.device:

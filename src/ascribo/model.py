@@ -4,7 +4,7 @@ was trained. The estimator makes one, the store keeps one."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,7 @@ class FittedModel:
     mean, scale : (channel,) float64, what the channels are standardised with.
     parameters, decoder : stacked tensors (seed, ...).
     counted : (seed, space) booleans, False where a space collapsed.
+    regressions : for each Regress space the mean and spread (2, dim) its targets were standardised with.
     """
 
     spaces: Mapping[str, Space]
@@ -43,6 +44,7 @@ class FittedModel:
     decoder: dict[str, Tensor]
     alignment: Alignment
     counted: np.ndarray
+    regressions: dict[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def embedder(self) -> Embedder:

@@ -100,16 +100,16 @@ class RegularizedLoss:
         gather: Callable[[Tensor], Tensor],
         index: Tensor,
         weight: Tensor,
-        noise: torch.Generator | None,
+        directions: Callable[[Tensor], Tensor] | None,
     ) -> Loss:
         """Loss at the steps `index` (model, row, batch), whose inputs `gather` fetches.
 
-        weight : (model,) λ. noise : draws the directions; None leaves the penalty out.
+        weight : (model,) λ. directions : draws standard normal directions at inputs; None leaves the penalty out.
         """
         batch = index.shape[2]
         ordered = torch.cat([index[:, row] for row in self.order], 1)  # references first
         x = gather(ordered)
-        z, penalty = self._encode(parameters, x, batch * len(self.references), noise)
+        z, penalty = self._encode(parameters, x, batch * len(self.references), directions)
         blocks = self.embedder.tempered(parameters, z).split(batch, 1)
         parts: dict[int | None, Tensor] = dict(zip(self.order, blocks, strict=True))
         values, errors = [], []
@@ -122,7 +122,7 @@ class RegularizedLoss:
             error = parts[row][..., self.slices[name]] - goal[index[:, row]]
             errors.append(error.square().mean((-1, -2))[:, None])
         total = torch.stack([value.sum() for value in values + errors]).sum()
-        if noise is not None:
+        if directions is not None:
             total = total + (weight * penalty).sum()
         empty = penalty.new_zeros(len(penalty), 0)
         contrast = torch.cat([empty, *values], 1).detach()
@@ -130,16 +130,19 @@ class RegularizedLoss:
         return Loss(total, contrast, torch.cat([empty, *errors], 1).detach(), penalty.detach())
 
     def _encode(
-        self, parameters: Mapping[str, Tensor], x: Tensor, references: int, noise: torch.Generator | None
+        self,
+        parameters: Mapping[str, Tensor],
+        x: Tensor,
+        references: int,
+        directions: Callable[[Tensor], Tensor] | None,
     ) -> tuple[Tensor, Tensor]:
-        """Embedding (model, rows, dim) and the penalty at the references (model,), 0 without noise."""
-        if noise is None:
+        """Embedding (model, rows, dim) and the penalty at the references (model,), 0 without directions."""
+        if directions is None:
             return self.embedder(parameters, x), x.new_zeros(len(x))
         near = x[:, :references]
         if self.exact_penalty:
             near = near.detach().requires_grad_()
             z = self.embedder(parameters, near)
             return torch.cat([z, self.embedder(parameters, x[:, references:])], 1), jacobian_penalty(z, near)
-        direction = torch.randn(near.shape, generator=noise, device=x.device, dtype=x.dtype)
-        z, tangent = self.embedder.with_tangents(parameters, x, direction)
+        z, tangent = self.embedder.with_tangents(parameters, x, directions(near))
         return z, tangent.square().sum(-1).mean(-1)

@@ -45,7 +45,8 @@ class Output:
         columns: dict[str, Any] = {"space": table["space"], "bits above chance": table["bits"], "": verdicts}
         if np.any(table["left_out"]):
             columns["time steps left out"] = table["left_out"]
-        self.frame(pd.DataFrame(columns), "Goodness of fit, on held-out time")
+        where = "on held-out time" if np.all(table["held_out"]) else "on the training data: too short to hold out"
+        self.frame(pd.DataFrame(columns), f"Goodness of fit, {where}")
 
     def scores(
         self,

@@ -28,7 +28,9 @@ __all__ = [
     "SameLabel",
     "hold_out",
     "known",
+    "regression_statistics",
     "regression_targets",
+    "regression_values",
     "same_segment",
     "segment_bounds",
     "wrap",
@@ -60,17 +62,20 @@ def segment_bounds(segments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(starts, lengths), np.repeat(stops - 1, lengths)
 
 
-def hold_out(epochs: np.ndarray, fraction: float, blocks: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Split a recording into segments to train on and evenly spaced blocks of time to test on.
+def hold_out(epochs: np.ndarray, fraction: float, least: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Split a recording into segments to train on and up to ten evenly spaced blocks of time to test on.
+
+    least : steps a block should have; where ten would be shorter there are fewer.
 
     Returns two segment arrays (time,), each -1 where the other is not. Blocks, not single steps: neighbours
     in time are nearly copies of each other.
 
-    >>> train, test = hold_out(np.zeros(100, int), 0.2, blocks=2)
+    >>> train, test = hold_out(np.zeros(100, int), 0.2, least=10)
     >>> (test >= 0).sum(), (train >= 0).sum(), len(np.unique(train[train >= 0]))
     (np.int64(20), np.int64(80), 3)
     """
     steps = len(epochs)
+    blocks = int(np.clip(steps * fraction // least, 1, 10))
     length = round(steps * fraction / blocks)
     testing = np.zeros(steps, dtype=bool)
     if length >= 1:
@@ -277,13 +282,8 @@ def wrap(values: np.ndarray, box: np.ndarray) -> np.ndarray:
     return values
 
 
-def regression_targets(space: Regress, variables: pd.DataFrame, steps: np.ndarray) -> np.ndarray:
-    """What a Regress space predicts, (time, dim) float32: standardised over `steps`, angles as cosine and sine.
-
-    >>> table = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
-    >>> regression_targets(Regress("a"), table, np.arange(3)).ravel().round(2)
-    array([-1.22,  0.  ,  1.22], dtype=float32)
-    """
+def regression_values(space: Regress, variables: pd.DataFrame) -> np.ndarray:
+    """The variables of a Regress space in their own units, angles as cosine and sine: (time, dim)."""
     columns = []
     for name in space.variables:
         value = variables[name].to_numpy(dtype=np.float64)
@@ -292,7 +292,23 @@ def regression_targets(space: Regress, variables: pd.DataFrame, steps: np.ndarra
             columns += [np.cos(angle), np.sin(angle)]
         else:
             columns.append(value)
-    targets = np.stack(columns, axis=1)
-    used = targets[steps]
+    return np.stack(columns, axis=1)
+
+
+def regression_statistics(space: Regress, variables: pd.DataFrame, steps: np.ndarray) -> np.ndarray:
+    """Mean and spread of what a Regress space predicts, over `steps`: (2, dim)."""
+    used = regression_values(space, variables)[steps]
     spread = np.nanstd(used, axis=0)
-    return ((targets - np.nanmean(used, axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
+    return np.stack([np.nanmean(used, axis=0), np.where(spread > 0, spread, 1)])
+
+
+def regression_targets(space: Regress, variables: pd.DataFrame, statistics: np.ndarray) -> np.ndarray:
+    """What a Regress space predicts, standardised with given statistics (2, dim): (time, dim) float32.
+
+    >>> table = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
+    >>> space = Regress("a")
+    >>> regression_targets(space, table, regression_statistics(space, table, np.arange(3))).ravel().round(2)
+    array([-1.22,  0.  ,  1.22], dtype=float32)
+    """
+    mean, spread = statistics
+    return ((regression_values(space, variables) - mean) / spread).astype(np.float32)

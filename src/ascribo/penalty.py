@@ -47,8 +47,12 @@ class Controller(Protocol):
         """λ of steps start, start + 1, ...: (steps, model)."""
         ...
 
-    def observe(self, infonce: np.ndarray, penalty: np.ndarray) -> None:
-        """The summed InfoNCE and the penalty of the steps just done, each (steps, model)."""
+    def observe(self, loss: np.ndarray, penalty: np.ndarray) -> None:
+        """The loss without the penalty, and the penalty, of the steps just done, each (steps, model)."""
+        ...
+
+    def settled(self) -> bool:
+        """Whether λ has reached the value it keeps."""
         ...
 
 
@@ -105,14 +109,18 @@ class _Planned:
     plan: Ramp
     models: int
     steps: int
+    done: int = 0
 
     def weights(self, start: int, steps: int) -> np.ndarray:
         progress = np.arange(start, start + steps) / self.steps - self.plan.warmup
         rise = np.clip(progress / self.plan.ramp, 0, 1) if self.plan.ramp else progress >= 0
         return np.repeat(self.plan.weight * rise[:, None], self.models, axis=1)
 
-    def observe(self, infonce: np.ndarray, penalty: np.ndarray) -> None:
-        pass
+    def observe(self, loss: np.ndarray, penalty: np.ndarray) -> None:
+        self.done += len(loss)
+
+    def settled(self) -> bool:
+        return self.done >= (self.plan.warmup + self.plan.ramp) * self.steps
 
 
 @dataclass(frozen=True)
@@ -162,9 +170,12 @@ class _Search:
     def weights(self, start: int, steps: int) -> np.ndarray:
         return np.repeat(np.exp(self.log_weight)[None], steps, axis=0)
 
-    def observe(self, infonce: np.ndarray, penalty: np.ndarray) -> None:
-        self.done += len(infonce)
-        now = infonce.mean(0)
+    def settled(self) -> bool:
+        return self.done >= self.plan.hold_from * self.steps
+
+    def observe(self, loss: np.ndarray, penalty: np.ndarray) -> None:
+        self.done += len(loss)
+        now = loss.mean(0)
         before = self.level
         self.level = np.where(np.isnan(before), now, before + self.SMOOTH * (now - before))
         progress = self.done / self.steps
@@ -178,8 +189,11 @@ class _Search:
             self.log_weight = np.where(searching, self.log_weight + self.RATE * slack, self.log_weight)
             self.trail.append(self.log_weight)
         elif self.trail:
-            # the search hunts around the answer: hold the mean of its last quarter
-            self.log_weight = np.mean(self.trail[-max(1, len(self.trail) // 4) :], axis=0)
+            # the search hunts around the answer: hold the mean of its last quarter, as far as it had begun
+            late = np.stack(self.trail[-max(1, len(self.trail) // 4) :])
+            begun = np.isfinite(late)
+            mean = np.where(begun, late, 0).sum(0) / np.maximum(begun.sum(0), 1)
+            self.log_weight = np.where(begun.any(0), mean, self.log_weight)
             self.trail = []
         self.plateau = np.where(fresh, self.level, self.plateau)
         first = np.log(self.FIRST * gain / np.maximum(penalty.mean(0), 1e-12))
@@ -212,9 +226,12 @@ class _Side:
     def weights(self, start: int, steps: int) -> np.ndarray:
         return np.concatenate([c.weights(start, steps) for c in self.controllers], axis=1)
 
-    def observe(self, infonce: np.ndarray, penalty: np.ndarray) -> None:
+    def observe(self, loss: np.ndarray, penalty: np.ndarray) -> None:
         for k, controller in enumerate(self.controllers):
-            controller.observe(infonce[:, k : k + 1], penalty[:, k : k + 1])
+            controller.observe(loss[:, k : k + 1], penalty[:, k : k + 1])
+
+    def settled(self) -> bool:
+        return all(controller.settled() for controller in self.controllers)
 
 
 def schedule_of(penalty) -> Schedule:

@@ -69,6 +69,7 @@ class Recording:
     truth: xr.DataArray | None
 
     def __init__(self, X, variables=None, *, epochs=None, time=None, truth=None):
+        X, variables = _time_first(X), _time_first(variables)
         labels = _second_axis(X)
         values = _matrix(X)
         steps, channels = values.shape
@@ -220,6 +221,15 @@ def _numbers(values: np.ndarray, what: str) -> np.ndarray:
         raise type(error)(
             f"{what} holds something that is not a number: {error}. Drop or encode what is not numeric first."
         ) from error
+
+
+def _time_first(data: Any) -> Any:
+    """A DataArray says which dimension is time: bring it to the front, wherever it stands."""
+    if isinstance(data, xr.DataArray) and "time" in data.dims:
+        return data.transpose("time", ...)
+    if isinstance(data, xr.DataArray) and data.ndim == 2 and data.dims[0] == "channel":
+        return data.transpose()
+    return data
 
 
 def _second_axis(X: Any) -> list[Any] | None:

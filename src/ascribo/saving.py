@@ -33,6 +33,7 @@ def save(estimator: ContrastiveEmbedding, folder: str | Path, **facts) -> Path:
         "alignment.inverse": a.inverse,
     }
     arrays = {"mean": model.mean, "scale": model.scale, "counted": model.counted}
+    arrays |= {f"regression.{name}": value for name, value in model.regressions.items()}
     arrays |= {f"history.{name}": history[name].values for name in CURVES}
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "random_state"}
@@ -96,6 +97,7 @@ def load(folder: str | Path, encoder=None) -> ContrastiveEmbedding:
         decoder=take("decoder."),
         alignment=Alignment(aligned["mean"], aligned["basis"], aligned["inverse"], facts["alignment_reference"]),
         counted=tensors["counted"].numpy(),
+        regressions={name: value.numpy() for name, value in take("regression.").items()},
     )
     estimator.goodness_of_fit_ = pd.DataFrame(facts["goodness_of_fit"])
     curves = {name: value.numpy() for name, value in take("history.").items()}

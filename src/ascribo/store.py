@@ -124,9 +124,10 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
     """Facts and tensors of a run folder, or an error that says what is wrong with it."""
     folder = Path(folder)
     if not (folder / "model.json").exists():
-        found = "it has no model.json" if folder.is_dir() else "there is no such folder"
-        hint = "The fit was probably interrupted: run it again with the same --out to resume."
-        raise ValueError(f"{folder} is not a finished ascribo run: {found}. {hint}")
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is not an ascribo run: there is no such folder.")
+        hint = "If a fit was interrupted, run it again with the same --out to resume."
+        raise ValueError(f"{folder} is not a finished ascribo run: it has no model.json. {hint}")
     try:
         facts = json.loads((folder / "model.json").read_text())
         name = facts["tensors"]

@@ -102,6 +102,7 @@ class Steps(Protocol):
 
     parameters: dict[str, Tensor]
     optimizer: Any
+    loss: RegularizedLoss
 
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
         """Do the steps start, start + 1, ... with λ weights (steps, model); returns the curves of the chunk:
@@ -126,21 +127,22 @@ class EagerSteps:
         self.parameters = {name: value.to(device).requires_grad_() for name, value in initial.items()}
         self.rate = torch.tensor(settings.learning_rate, device=device)
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True)
-        self.noise = torch.Generator(device)
+        self.noises = [torch.Generator(device) for _ in seeds]
 
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
         """See `Steps`."""
         steps, batch = len(weights), self.settings.batch_size
         draws = [self.problem.pairs.draw(np.random.default_rng([s, start]), steps, batch) for s in self.seeds]
         index = torch.from_numpy(np.stack(draws, axis=1)).to(self.X.device)
-        self.noise.manual_seed(chunk_seed(self.seeds, start))
+        for noise, seed in zip(self.noises, self.seeds, strict=True):  # a seed does not depend on its company
+            noise.manual_seed(chunk_seed([seed], start))
         lambdas = torch.from_numpy(weights).to(self.X)
         kept: list[Loss] = []
         for k in range(steps):
             self.rate.fill_(self.settings.learning_rate * decay(start + k, self.settings.steps))
             # While λ = 0 the penalty is only measured, at the end of a chunk, for the record.
-            noise = self.noise if weights.any() or k == steps - 1 else None
-            step = self.loss(self.parameters, self._gather, index[k], lambdas[k], noise)
+            directions = self._directions if weights.any() or k == steps - 1 else None
+            step = self.loss(self.parameters, self._gather, index[k], lambdas[k], directions)
             self.optimizer.zero_grad()
             step.total.backward()
             self.optimizer.step()
@@ -152,6 +154,10 @@ class EagerSteps:
 
     def _gather(self, index: Tensor) -> Tensor:
         return self.embedder.gather(self.X, index, *self.edges)
+
+    def _directions(self, like: Tensor) -> Tensor:
+        shape = like.shape[1:]
+        return torch.stack([torch.randn(shape, generator=noise, device=like.device) for noise in self.noises])
 
 
 def train(
@@ -187,16 +193,18 @@ def run_steps(
 ) -> Trained:
     """The loop around the chunks: λ, curves, progress, checkpoints, early stop."""
     floor = len(objectives) * chance(settings.batch_size)
-    controller = settings.schedule.begin(models, settings.steps, floor)
+    # what a model that knows nothing would cost: targets of regressions have variance 1
+    ceiling = floor + len(steps.loss.targets)
+    controller = settings.schedule.begin(models, settings.steps, ceiling)
     curves: Curves = {"infonce": [], "mse": [], "penalty": [], "lambda": []}
     done, written = 0, time.monotonic()
     if checkpoint is not None and checkpoint.exists():
         done, curves = read_checkpoint(checkpoint, fingerprint, steps.parameters, steps.optimizer, CHUNK)
-        for infonce, penalty in zip(curves["infonce"], curves["penalty"], strict=True):
-            controller.observe(infonce.sum(-1), penalty)
+        for infonce, mse, penalty in zip(curves["infonce"], curves["mse"], curves["penalty"], strict=True):
+            controller.observe(infonce.sum(-1) + mse.sum(-1), penalty)
     with bar("fitting", settings.steps, progress) as shown:
         shown.advance(done)
-        while done < settings.steps and not _flat(curves, settings.early_stop):
+        while done < settings.steps and not (controller.settled() and _flat(curves, settings.early_stop)):
             weights = controller.weights(done, min(CHUNK, settings.steps - done))
             chunk = steps.run(done, weights)
             done += len(weights)
@@ -209,7 +217,7 @@ def run_steps(
                     f"the loss became infinite by step {done}: lower learning_rate "
                     f"({settings.learning_rate:g}) or the penalty."
                 )
-            controller.observe(chunk["infonce"].sum(-1), chunk["penalty"])
+            controller.observe(chunk["infonce"].sum(-1) + chunk["mse"].sum(-1), chunk["penalty"])
             contrast = chunk["infonce"].sum(-1).mean()
             total = contrast + chunk["mse"].sum(-1).mean()
             shown.advance(len(weights), f"loss {total:.2f}  bits {(floor - contrast) / np.log(2):.2f}")
@@ -222,10 +230,14 @@ def run_steps(
 
 def _fingerprint(problem: Problem, seeds: Sequence[int], settings: Settings) -> str:
     """What a checkpoint belongs to: the same model on the same data."""
-    X = problem.X
-    text = repr((dict(problem.spaces), list(problem.objectives), list(seeds), settings, tuple(X.shape)))
-    sample = X[:: max(1, len(X) // 997)].cpu().numpy().tobytes() + problem.segments.tobytes()
-    return hashlib.sha256(text.encode() + sample).hexdigest()
+    parts = (dict(problem.spaces), list(problem.objectives), list(seeds), settings, problem.module)
+    digest = hashlib.sha256(repr(parts).encode())
+    arrays = [problem.X.numpy(), problem.segments, *problem.targets.values(), *problem.pairs.uniform]
+    for positive in problem.pairs.positive.values():
+        arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def chunk_seed(seeds: Sequence[int], start: int) -> int:

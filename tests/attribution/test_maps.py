@@ -102,6 +102,7 @@ def test_a_space_refused_is_nan_and_cannot_be_scored():
     maps = make(values, valid, weight, refused={"b": "collapsed"})
     assert np.isnan(maps.by_space.sel(space="b")).all() and np.isfinite(maps.by_space.sel(space="a")).all()
     assert np.isnan(maps.by_dimension.sel(dimension="b0")).all()
+    assert list(maps.threshold().space.values) == ["a"]
     with pytest.raises(ValueError, match="collapsed"):
         maps.auroc([True, False, True], "b")
 

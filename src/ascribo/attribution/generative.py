@@ -18,10 +18,13 @@ from torch.func import functional_call, stack_module_state, vmap
 from ..alignment import Alignment
 from ..pairs import same_segment
 from ..progress import bar
+from ..spaces import Space, layout
 
-__all__ = ["decoder_inputs", "decoder_jacobian", "fit_decoder", "generative_gradient"]
+__all__ = ["decoder_embedding", "decoder_inputs", "decoder_jacobian", "fit_decoder", "generative_gradient"]
 
 WIDTHS = (128, 128)
+RELATED = 0.1
+"""Squared correlation of a step's embedding with its neighbours' from which the neighbours are used."""
 
 
 def _decoder(dim: int, channels: int) -> nn.Module:
@@ -50,6 +53,20 @@ def decoder_inputs(epochs: np.ndarray, most: int, rng: np.random.Generator) -> t
         return steps, np.stack([steps - 1, steps + 1], axis=1)
     steps = np.sort(rng.choice(len(epochs), min(most, len(epochs)), replace=False))
     return steps, np.stack([steps, steps], axis=1)
+
+
+def decoder_embedding(own: Tensor, around: Tensor, spaces: Mapping[str, Space]) -> Tensor:
+    """What each step is predicted from: for every space its neighbours' embedding, if that tells of its own.
+
+    own, around : (seed, steps, dim) embeddings of the steps themselves and the mean of their neighbours'. Where
+    neighbouring steps are unrelated, as with stimuli drawn anew at every step, a space's own embedding is used.
+    """
+    blocks = []
+    for where in layout(spaces).values():
+        a, b = (z[..., where] - z[..., where].mean(1, keepdim=True) for z in (own, around))
+        shared = (a * b).sum((1, 2)).square() / (a.square().sum((1, 2)) * b.square().sum((1, 2))).clamp_min(1e-12)
+        blocks.append(around[..., where] if shared.median() > RELATED else own[..., where])
+    return torch.cat(blocks, -1)
 
 
 def fit_decoder(

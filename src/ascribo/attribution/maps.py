@@ -86,9 +86,12 @@ class AttributionMaps:
         return auroc(scores.values, np.asarray(truth))
 
     def threshold(self, z: float = 0.0) -> xr.DataArray:
-        """Channels whose score lies more than z standard deviations above its space's mean (001, section 5)."""
-        spread = (self.by_space - self.by_space.mean("channel")) / self.by_space.std("channel")
-        return spread > z
+        """Channels whose score lies more than z standard deviations above its space's mean (001, section 5).
+
+        Spaces that have no map are left out: nothing is known of them.
+        """
+        known = self.by_space.drop_sel(space=list(self.refused))
+        return (known - known.mean("channel")) / known.std("channel") > z
 
     def to_frame(self) -> pd.DataFrame:
         """Long table: channel, space, score, z (the score in standard deviations from its space's mean)."""

@@ -104,8 +104,8 @@ class GraphSteps:
         index = self.sampler.draw(self.settings.batch_size, self.generator)
         weight = self.weights.index_select(0, self.counter)[0]
         self.rate.copy_(self.rates.index_select(0, self.counter)[0])
-        noise = self.generator if penalised else None
-        loss = self.loss(self.parameters, self._gather, index, weight, noise)
+        directions = self._directions if penalised else None
+        loss = self.loss(self.parameters, self._gather, index, weight, directions)
         self.optimizer.zero_grad(set_to_none=True)
         loss.total.backward()
         self.optimizer.step()
@@ -115,6 +115,9 @@ class GraphSteps:
 
     def _gather(self, index: Tensor) -> Tensor:
         return self.embedder.gather(self.X, index, *self.edges)
+
+    def _directions(self, like: Tensor) -> Tensor:
+        return torch.randn(like.shape, generator=self.generator, device=like.device)
 
     def _replay(self, penalised: bool):
         if self.device.type != "cuda":

@@ -87,7 +87,8 @@ class NearestTable:
             difference = torch.where(self.box > 0, torch.minimum(difference, self.box - difference), difference)
         return difference.square().sum(-1)
 
-    def _search(self, which: Tensor, target: Tensor, block: int = 4096) -> Tensor:
+    def _search(self, which: Tensor, target: Tensor) -> Tensor:
+        block = max(16, min(4096, 2**26 // target.numel()))  # at most 256 MB of differences at once
         best = torch.full(target.shape[:-1], torch.inf, device=target.device)
         found = torch.zeros(target.shape[:-1], dtype=torch.long, device=target.device)
         for start in range(0, self.points.shape[1], block):
