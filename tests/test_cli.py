@@ -305,7 +305,8 @@ def test_info_for_people(run, table, capsys):
 
 
 def test_info_on_a_folder_that_is_no_run(tmp_path, capsys):
-    assert "not a finished ascribo run" in fails(capsys, "info", tmp_path / "nothing")
+    assert "there is no such folder" in fails(capsys, "info", tmp_path / "nothing")
+    assert "not a finished ascribo run" in fails(capsys, "info", tmp_path)
 
 
 def test_version_and_help(capsys):
