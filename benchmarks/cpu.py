@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -19,19 +18,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
 from clock import clock
+from problems import problem_of
 from rich.console import Console
 from rich.table import Table
 
 import ascribo as asc
-from ascribo.objective import objectives_of
-from ascribo.pairs import Pairs
+from ascribo.experiments.common import machine
 from ascribo.store import write_atomically
 from ascribo.training import Problem, Settings, train, train_in_processes
 
@@ -67,15 +65,6 @@ class Size:
 
 
 QUICK = Size(5_000, 128, (1, 2), 1, 1, 2_000, 50, (2_000, 5_000), (500, 1_000), (2_000,))
-
-
-def problem_of(recording: asc.Recording) -> Problem:
-    """What `ContrastiveEmbedding.fit` hands to the training loop for this recording."""
-    X = torch.from_numpy(recording.X)
-    X = (X - X.mean(0)) / X.std(0)
-    pairs = Pairs(SPACES, recording.variables, recording.epochs)
-    module = asc.MLP().build(X.shape[1], DIM)
-    return Problem(module, SPACES, objectives_of(SPACES, "whole"), X, recording.epochs, pairs, {})
 
 
 def train_steps(problem: Problem, seeds: int, steps: int, batch: int) -> None:
@@ -185,7 +174,7 @@ def recording_length(size: Size) -> dict:
     with console.status("recordings of several lengths"):
         longest = asc.simulate.box(observed=3, hidden=3, steps=max(size.lengths))
         problems: dict[int, Problem] = {}
-        once = {n: clock(lambda n=n: problems.update({n: problem_of(longest[:n])})) for n in size.lengths}
+        once = {n: clock(lambda n=n: problems.update({n: problem_of(longest[:n], SPACES)})) for n in size.lengths}
 
     def turn() -> Times:
         return {str(n): model_step(problem, size.stacks[1], size) for n, problem in problems.items()}
@@ -244,29 +233,17 @@ def bars(got: dict, size: Size) -> list[dict]:
     return found
 
 
-def machine() -> dict:
-    """The machine in general terms: nothing that names it."""
-    model, info = platform.processor(), Path("/proc/cpuinfo")
-    if info.exists():
-        model = next((line.split(":", 1)[1] for line in info.open() if line.startswith("model name")), model)
-    return {
-        "processor": model.strip(),
-        "cores": os.cpu_count(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("ascribo", "torch", "numpy", "scipy")},
-    }
-
-
 def measure(size: Size, cebra_python: str | None = None) -> dict:
     """All measurements; without cebra's Python those of ascribo alone."""
     torch.set_num_threads(1)
     recording = asc.simulate.box(observed=3, hidden=3, steps=size.length)
-    problem = problem_of(recording)
+    problem = problem_of(recording, SPACES)
     cebra = Cebra(cebra_python, problem, recording.variables.to_numpy(), size) if cebra_python else None
     got = {
-        "machine": machine(),
+        "machine": {
+            **machine(),
+            "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        },
         "cebra": cebra.about if cebra else None,
         "size": asdict(size),
         "parameters": sum(p.numel() for p in problem.module.parameters()),

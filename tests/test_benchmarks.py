@@ -26,7 +26,7 @@ def tiny(cpu):
 
 
 def test_a_model_step_takes_time(cpu, tiny):
-    problem = cpu.problem_of(cpu.asc.simulate.box(steps=600))
+    problem = cpu.problem_of(cpu.asc.simulate.box(steps=600), cpu.SPACES)
     assert sum(p.numel() for p in problem.module.parameters()) == 52_986  # what cebra's network has
     took = cpu.model_step(problem, 2, tiny)
     assert took["wall_ms"] > 0 and took["processor_ms"] > 0
