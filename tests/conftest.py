@@ -1,11 +1,14 @@
 """What all tests share."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+
+from ascribo import attribution
 
 # The machine's cores are for the test processes; threads inside one would fight over them.
 torch.set_num_threads(1)
@@ -23,3 +26,11 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data not found at {folder}; set ASCRIBO_DATA to the folder that has it")
     return folder
+
+
+@pytest.fixture(scope="module")
+def quick_unique_variance():
+    """Few training steps for the decoders of the unique variance, for tests of what is made of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=25))
+        yield

@@ -18,6 +18,8 @@ from ascribo.pairs import Pairs
 QUICK = ["--seeds", "1", "--steps", "60", "--batch-size", "64", "--jobs", "1"]
 SPACES = ["--follow", "position=x,y", "--time", "rest:1"]
 
+pytestmark = pytest.mark.usefixtures("quick_unique_variance")
+
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
@@ -146,7 +148,7 @@ def test_a_malformed_space_is_wrong_usage(table, tmp_path, capsys, wrong):
         *([], ["fly"], ["fit"], ["reproduce", "bx"], ["fit", "a.csv", "--out", "b", "--penalty", "much"]),
         *(
             ["attribute", "r", "--out", "m.nc", part, bad]
-            for part, bad in (("--method", "guess"), ("--samples", "0"))
+            for part, bad in (("--method", "guess"), ("--samples", "0"), ("--loss", "absolute"))
         ),
     ],
 )
@@ -242,6 +244,59 @@ def test_attribute_gives_the_map_of_the_model(run, table, tmp_path, capsys):
         xr.testing.assert_allclose(written["by_space"].load(), expected.by_space)
         assert written.attrs["method"] == "neuron_gradient"
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "maps.csv"), expected.to_frame())
+
+
+def test_attribute_gives_calls(run, table, tmp_path, capsys):
+    """Without a method: who carries what, with intervals and q-values, on paper as in the file."""
+    recording = asc.read(table, channels="channel*", variables=["x", "y"])
+    expected = asc.load(run).attribute(recording)
+    assert main(["attribute", str(run), "--out", str(tmp_path / "maps.csv")]) == 0
+    said = capsys.readouterr().out
+    written = pd.read_csv(tmp_path / "maps.csv")
+    pd.testing.assert_frame_equal(written, expected.to_frame(), rtol=1e-6)
+    assert {"channel", "space", "score", "ci_low", "ci_high", "q", "called"} <= set(written)
+    calls = expected.calls().set_index(["space", "channel"])
+    space, seen = None, set()
+    for line in said.splitlines():
+        words = line.split()
+        if line.startswith("Who carries"):
+            space = words[2].removesuffix("?")
+            assert f"{calls.loc[space, 'called'].sum()} of 10 channels called" in line
+        elif words[:2] == ["channel", "space"]:
+            assert words == ["channel", "space", "score", "ci_low", "ci_high", "q", "called"]
+        elif line.startswith("channel"):
+            row = calls.loc[space, words[0]]
+            assert words[1:] == [
+                *(space, f"{row['score']:.3f}", f"{row['ci_low']:.3f}", f"{row['ci_high']:.3f}"),
+                *(f"{row['q']:.2g}", "yes" if row["called"] else "no"),
+            ]
+            seen.add((space, words[0]))
+    assert seen == set(calls.index)
+    assert main(["attribute", str(run), "--out", str(tmp_path / "maps.nc")]) == 0
+    with xr.open_dataset(tmp_path / "maps.nc") as maps:
+        xr.testing.assert_allclose(maps["by_space"].load(), expected.by_space)
+        assert maps["blocks"].dims == ("seed", "space", "channel", "block")
+
+
+@pytest.mark.parametrize("method", [m for m in asc.attribution.METHODS if m != "unique_variance"])
+def test_every_method_can_be_asked_for(run, tmp_path, capsys, method):
+    out = tmp_path / "maps.csv"
+    assert main(["attribute", str(run), "--out", str(out), "--method", method, "--samples", "5"]) == 0
+    assert list(pd.read_csv(out)) == ["channel", "space", "score", "z"]
+    assert "Who carries position? The strongest first" in capsys.readouterr().out
+
+
+def test_counts_have_their_own_loss(run, table, tmp_path, capsys):
+    command = ["attribute", str(run), "--out", str(tmp_path / "maps.nc"), "--loss", "poisson"]
+    assert "is for counts" in fails(capsys, *command)
+    assert "predicts nothing" in fails(capsys, *command, "--method", "tangent")
+    frame = pd.read_csv(table)
+    channels = [f"channel{k}" for k in range(10)]
+    frame[channels] = np.random.default_rng(0).poisson(2.0, (900, 10))
+    frame.to_csv(tmp_path / "counts.csv", index=False)
+    assert main([*command, "--data", str(tmp_path / "counts.csv")]) == 0
+    with xr.open_dataset(tmp_path / "maps.nc") as maps:
+        assert maps["by_space"].attrs["loss"] == "poisson"
 
 
 def test_data_that_moved_is_asked_for(run, table, tmp_path, capsys, monkeypatch):

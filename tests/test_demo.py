@@ -7,10 +7,18 @@ import pytest
 import xarray as xr
 
 import ascribo as asc
-from ascribo import demo
+from ascribo import attribution, demo
 from ascribo.cli import main
 
 TINY = dict(channels=(5, 5), steps=4000, training_steps=250, seeds=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_steps():
+    """Decoders with fewer training steps, still enough to call all channels rightly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=120))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +28,9 @@ def made(tmp_path_factory):
 
 def test_the_demo_finds_the_truth(made):
     assert made.auroc == {"position": 1.0}  # all channels carry the rest: it has no auROC
+    calls = made.maps.calls().set_index(["channel", "space"])["called"].to_xarray()
+    truth = made.recording.truth
+    assert (calls.sel(channel=truth.channel, space=truth.space) == truth).all()
     assert not made.model.goodness_of_fit_["collapsed"].any()
 
 
@@ -46,9 +57,12 @@ def test_what_the_command_says(tmp_path, capsys, monkeypatch):
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     said = capsys.readouterr().out
     rows = [line.split() for line in said.splitlines() if line.startswith("channel")]
-    assert rows[0] == ["channel", "variable", "score", "above", "mean", "truth"]
-    truths = {row[0]: "carries" in row for row in rows[1:]}
-    assert truths == {f"channel{k}": k >= 5 for k in range(10)}
+    assert rows[0] == rows[11] == ["channel", "space", "score", "ci_low", "ci_high", "q", "called", "truth"]
+    for space, part in (("position", rows[1:11]), ("rest", rows[12:])):
+        truth = {f"channel{k}": space == "rest" or k >= 5 for k in range(10)}
+        assert {row[0]: "carries" in row for row in part} == truth
+        assert {row[0]: "yes" in row for row in part} == truth
+        assert all(row[1] == space and (float(row[5]) <= 0.05) == truth[row[0]] for row in part)
     assert "auROC against the truth, position: 1.000" in said
     assert "bits above chance" in said and "above chance" in said
     for name in ("recording.npz", "model.json", "map.nc", "map.csv", "overview.png"):

@@ -1,6 +1,7 @@
 """The estimator end to end, on small recordings with known truth."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import xarray as xr
 from torch import nn
 
 import ascribo as asc
+from ascribo import attribution
 
 
 def small(**changes):
@@ -35,11 +37,75 @@ def model(data):
     return small().fit(data)
 
 
-def test_finds_the_channels_that_carry_the_variables(model, data):
-    scores = {m: model.attribute(data, m).auroc(data, "position") for m in asc.attribution.METHODS}
+@pytest.fixture(scope="module")
+def maps(model, data):
+    """The map one gets without asking for anything."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=120))
+        return model.attribute(data)
+
+
+def test_finds_the_channels_that_carry_the_variables(model, data, maps):
+    methods = ("generative_gradient", "inverted_neuron_gradient")
+    scores = {m: model.attribute(data, method=m, samples=2000).auroc(data, "position") for m in methods}
     assert scores["generative_gradient"] == 1.0
     assert scores["inverted_neuron_gradient"] > 0.9
-    assert model.attribute(data).method == "generative_gradient"
+    assert maps.method == "unique_variance" and maps.auroc(data, "position") == 1.0
+
+
+def test_calls_are_the_truth(maps, data):
+    calls = maps.calls().set_index(["channel", "space"])["called"].to_xarray()
+    assert (calls.sel(channel=data.truth.channel, space=data.truth.space) == data.truth).all()
+
+
+@pytest.mark.parametrize("method", attribution.METHODS)
+def test_every_method_has_a_map(method, model, data, quick_unique_variance):
+    found = model.attribute(data[:1000], method=method, samples=20)
+    assert found.method == method and found.by_space.shape == (24, 2)
+    assert np.isfinite(found.by_space).all() and np.isfinite(found.over_time(500, 510)).any()
+
+
+def test_variables_may_come_beside_the_channels(model, data, quick_unique_variance):
+    part = data[:1500]
+    frame = pd.DataFrame(part.X, columns=part.channel_names)
+    together, beside = model.attribute(part), model.attribute(frame, part.variables)
+    xr.testing.assert_identical(together.by_space, beside.by_space)
+    # without them the space can be asked about only as if it followed time
+    without = model.attribute(frame)
+    assert not np.allclose(without.by_space, together.by_space, atol=0.05)
+    with pytest.raises(ValueError, match="beside a Recording"):
+        model.attribute(part, part.variables)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"method": "guess"}, "method='guess'"),
+        ({"aggregate": "sum"}, "aggregate='sum'"),
+        ({"loss": "absolute"}, "loss='absolute'"),
+        ({"aggregate": "median"}, "the unique variance is a mean"),
+        ({"method": "tangent", "loss": "poisson"}, "tangent predicts nothing"),
+        ({"loss": "poisson"}, "is for counts"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(model, data, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        model.attribute(data, **wrong)
+
+
+def test_aggregates_over_time(model, data):
+    found = {
+        a: model.attribute(data, method="neuron_gradient", samples=200, aggregate=a).by_space
+        for a in ("mean", "median", "maximum")
+    }
+    assert (found["maximum"] > found["mean"]).all() and (found["maximum"] > found["median"]).all()
+    assert not np.allclose(found["mean"], found["median"], rtol=1e-3)
+
+
+def test_short_recordings_have_no_unique_variance_and_say_why(model, data):
+    with pytest.raises(ValueError, match=r"time steps have all their variables .* needs at least 80"):
+        model.attribute(data[:70])
+    assert np.isfinite(model.attribute(data[:70], method="generative_gradient").by_space).all()
 
 
 def test_embedding_identifies_the_latents(model, data):
@@ -63,27 +129,32 @@ def test_score_falls_when_variables_are_shuffled(model, data):
     assert model.score(data.X, data.variables) > model.score(data.X, shuffled) + 1
 
 
-def test_shuffled_labels_collapse_and_their_map_is_refused(data):
+def test_shuffled_labels_collapse_and_their_map_is_refused(data, quick_unique_variance):
     shuffled = data.variables.sample(frac=1, random_state=0).reset_index(drop=True)
     model = small(steps=200).fit(data.X, shuffled)
     table = model.goodness_of_fit_.set_index("space")
     assert table.collapsed["position"] and not table.collapsed["rest"]
     assert table.bits["position"] < 0.02 < 1 < table.bits["rest"]
-    with pytest.warns(UserWarning, match="'position' has no map"):
-        maps = model.attribute(data)
-    assert "chance" in maps.refused["position"]
-    assert np.isnan(maps.by_space.sel(space="position")).all()
-    assert np.isfinite(maps.by_space.sel(space="rest")).all()
+    for method in ("generative_gradient", "unique_variance"):
+        with pytest.warns(UserWarning, match="'position' has no map"):
+            maps = model.attribute(data, method=method)
+        assert "chance" in maps.refused["position"]
+        assert np.isnan(maps.by_space.sel(space="position")).all()
+        assert np.isfinite(maps.by_space.sel(space="rest")).all()
+    calls = maps.calls().groupby("space")["called"].sum()
+    assert calls["position"] == 0 < calls["rest"]
     alone = small(spaces={"position": asc.Follow(["x", "y"], 2)}, steps=100).fit(data.X, shuffled)
     with pytest.raises(ValueError, match=r"all spaces .* collapsed"):
         alone.attribute(data.X)
 
 
-def test_same_random_state_same_bits(data):
+def test_same_random_state_same_bits(data, quick_unique_variance):
     part = data[:3000]
     a, b, c = (small(steps=60, random_state=s).fit(part) for s in (3, 3, 4))
     np.testing.assert_array_equal(a.transform(part), b.transform(part))
-    xr.testing.assert_identical(a.attribute(part).by_space, b.attribute(part).by_space)
+    for method in ("unique_variance", "generative_gradient"):
+        one, other = (m.attribute(part, method=method).by_space for m in (a, b))
+        xr.testing.assert_identical(one, other)
     assert not np.allclose(a.transform(part), c.transform(part))
 
 
@@ -131,8 +202,10 @@ def test_channels_in_another_order_are_refused(model, data):
         model.attribute(turned)
 
 
-def test_maps_have_names_and_time(model, data):
-    maps = model.attribute(data)
+def test_maps_have_names_and_time(model, maps, data):
+    assert maps.by_dimension is None and maps.blocks.dims == ("seed", "space", "channel", "block")
+    assert list(maps.by_space.channel.values) == data.channel_names
+    maps = model.attribute(data, method="generative_gradient", samples=1000)
     assert maps.by_dimension.dims == ("channel", "dimension") and maps.by_dimension.shape == (24, 4)
     assert list(maps.by_space.channel.values) == data.channel_names
     assert list(maps.by_space.space.values) == ["position", "rest"]
@@ -159,7 +232,7 @@ def test_early_stop_can_be_turned_off(data):
     assert model.fit(data[:500]).history_.sizes["step"] == 1300
 
 
-def test_convolution_sees_its_window_and_no_other_epoch(data):
+def test_convolution_sees_its_window_and_no_other_epoch(data, quick_unique_variance):
     epochs = np.repeat([0, 1, 2], 1000)
     recording = asc.Recording(data.X[:3000], data.variables[:3000], epochs=epochs)
     model = small(encoder=asc.Convolution(window=5, widths=(16, 16)), steps=30).fit(recording)
@@ -175,8 +248,10 @@ def test_convolution_sees_its_window_and_no_other_epoch(data):
     moved = model.transform(asc.Recording(changed, epochs=epochs))
     # window 5 centred on the step: steps 498 to 502 see step 500
     assert np.flatnonzero((moved != z).any(1)).tolist() == [498, 499, 500, 501, 502]
-    for method in asc.attribution.METHODS:
-        assert model.attribute(recording, method).by_space.shape == (24, 2)
+    for method in ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "integrated_gradients"):
+        assert model.attribute(recording, method=method, samples=50).by_space.shape == (24, 2)
+    with pytest.raises(ValueError, match="sees a window"):
+        model.attribute(recording, method="tangent")
 
 
 def test_own_module_as_encoder(data):
@@ -199,7 +274,7 @@ def test_own_module_as_encoder(data):
         small(encoder=nn.Sequential(nn.Linear(24, 4), nn.BatchNorm1d(4))).fit(data)
 
 
-def test_every_kind_of_space_at_once(data):
+def test_every_kind_of_space_at_once(data, quick_unique_variance):
     rng = np.random.default_rng(0)
     variables = data.variables.assign(
         heading=np.arctan2(data.variables.y, data.variables.x),
@@ -222,8 +297,14 @@ def test_every_kind_of_space_at_once(data):
     assert (table.bits > 0.3).all()
     z = model.transform(data.X, seed=0)
     np.testing.assert_allclose(np.linalg.norm(z[:, 2:4], axis=1), 1, rtol=1e-4)
-    maps = model.attribute(data.X)
+    maps = model.attribute(data.X, method="generative_gradient")
     assert not maps.refused and np.isfinite(maps.by_space).all() and maps.by_dimension.shape == (24, 9)
+    maps = model.attribute(data.X[:3000], variables[:3000])
+    assert (
+        not maps.refused
+        and np.isfinite(maps.by_space).all()
+        and list(maps.by_space.space.values) == [*model.spaces]
+    )
 
 
 def test_whole_and_separate_differ(data):
@@ -282,10 +363,10 @@ def test_drop_constant_channels(data):
     model = small(drop_constant=True, steps=5).fit(X, data.variables[:2000])
     assert model.n_features_in_ == 24 and len(model.kept_channels_) == 23
     assert model.transform(X).shape == (2000, 4)
-    assert "channel3" not in model.attribute(X).by_space.channel.values
+    assert "channel3" not in model.attribute(X, method="generative_gradient").by_space.channel.values
 
 
-def test_steps_that_do_not_tell_of_their_neighbours():
+def test_steps_that_do_not_tell_of_their_neighbours(quick_unique_variance):
     """Stimuli drawn anew at every step: the decoder must not look at the neighbours."""
     rng = np.random.default_rng(0)
     stimulus = rng.integers(0, 4, 4000)
@@ -293,7 +374,10 @@ def test_steps_that_do_not_tell_of_their_neighbours():
     X = tuning[stimulus] + 0.3 * rng.normal(size=(4000, 20))
     model = small(spaces={"stimulus": asc.Discrete("y", 2)}, steps=300).fit(X, stimulus)
     assert model.goodness_of_fit_.bits[0] > 1.5
-    assert model.attribute(X).auroc(np.arange(20) < 10, "stimulus") > 0.95
+    truth = np.arange(20) < 10
+    assert model.attribute(X, method="generative_gradient").auroc(truth, "stimulus") > 0.95
+    calls = model.attribute(X, stimulus).calls()
+    assert calls["called"].tolist() == truth.tolist()
 
 
 def test_a_regression_keeps_its_fit_under_the_penalty_it_finds(data):
@@ -371,7 +455,7 @@ def test_early_stop_waits_for_the_penalty(data):
 @pytest.mark.parametrize("samples", [0, -1, 2.5])
 def test_samples_are_counted_from_one(model, data, samples):
     with pytest.raises(ValueError, match="at least 1"):
-        model.attribute(data, samples=samples)
+        model.attribute(data, method="generative_gradient", samples=samples)
 
 
 def test_random_layers_are_refused(data):

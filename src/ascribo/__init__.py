@@ -1,8 +1,9 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
-from . import attribution, losses, metrics, pairs, penalty, simulate
+from . import attribution, evidence, losses, metrics, pairs, penalty, simulate
 from .encoders import MLP, Convolution
 from .estimator import ContrastiveEmbedding
+from .evidence import select_dimension, shift_test
 from .losses import Lp
 from .penalty import Auto, Constant, Ramp
 from .read import read
@@ -26,11 +27,14 @@ __all__ = [
     "Time",
     "__version__",
     "attribution",
+    "evidence",
     "load",
     "losses",
     "metrics",
     "pairs",
     "penalty",
     "read",
+    "select_dimension",
+    "shift_test",
     "simulate",
 ]

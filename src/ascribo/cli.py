@@ -83,7 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     attribute.add_argument("--data", help="the recording (default: the file it was fitted to)")
     attribute.add_argument("--method", choices=METHODS, default=METHODS[0], help="(%(default)s)")
     samples = attribute.add_argument("--samples", type=_at_least_one, default=20_000)
-    samples.help = "average over this many time steps (%(default)s)"
+    samples.help = "average over this many time steps (%(default)s); unique_variance takes all it can use"
+    attribute.add_argument("--loss", choices=("squared", "poisson"), default="squared", help="poisson: for counts")
     attribute.add_argument("--device", help="auto, cpu, cuda, ... (default: the one it was fitted on)")
     attribute.set_defaults(command=commands.attribute)
 

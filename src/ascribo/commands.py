@@ -117,12 +117,11 @@ def demo(out: str) -> None:
 
     result = run(_folder(out))
     show = Output()
-    for space in result.auroc:
-        variables = result.model.model_.spaces[space].variables
-        title = f"Who carries {space} ({', '.join(variables)})?"
-        show.scores(result.maps, space, title, variables, result.recording.truth)
+    names = [str(name) for name in result.maps.by_space["space"].values if name not in result.maps.refused]
+    for name in names:
+        show.calls(result.maps, name, result.recording.truth)
     show.line()
-    for name in result.maps.by_space["space"].values:
+    for name in names:
         value = result.auroc.get(name)
         none = "not defined: by the truth every channel carries it"
         show.line(f"auROC against the truth, {name}: {none if value is None else f'{value:.3f}'}")
@@ -180,7 +179,7 @@ def fit(
     show.line(f"\nmodel: {run}")
 
 
-def attribute(run: str, out: str, data: str | None, method: str, samples: int, device: str | None):
+def attribute(run: str, out: str, data: str | None, method: str, samples: int, loss: str, device: str | None):
     """`ascribo attribute`."""
     path = Path(out)
     if path.suffix.lower() not in (".nc", ".csv"):
@@ -198,11 +197,15 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, d
     recording = _read(data or source["path"], source["how"] if source else {})  # type: ignore[index]
     if hasattr(model, "feature_names_in_"):  # by name: the columns of another file may come in another order
         recording = recording.take_channels([str(name) for name in model.feature_names_in_])
-    maps = model.attribute(recording, method=method, samples=samples)
+    maps = model.attribute(recording, method=method, samples=samples, loss=loss)
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     show = Output()
     for space, of_space in model.model_.spaces.items():
-        if space not in maps.refused:
+        if space in maps.refused:
+            continue
+        if maps.blocks is not None:
+            show.calls(maps, space)
+        else:
             title = f"Who carries {space}? The strongest first"
             show.scores(maps, space, title, of_space.variables, most=10)
     show.line(f"\nmap: {path}")

@@ -1,4 +1,4 @@
-"""The demo: a recording whose truth is known, from simulation to map, in about a minute."""
+"""The demo: a recording whose truth is known, from simulation to calls, in less than a minute."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(
     *,
     channels: tuple[int, int] = (15, 15),
     steps: int = 30_000,
-    training_steps: int = 1000,
+    training_steps: int = 600,
     seeds: int = 2,
 ) -> Demo:
     """Simulate, fit, attribute, and write all of it to the folder `out`; see `Demo` for what comes back.

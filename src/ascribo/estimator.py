@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,24 +13,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .alignment import align
-from .attribution import METHODS, AttributionMaps, decoder_embedding, decoder_inputs, fit_decoder
+from .attribution import METHODS, AttributionMaps
 from .checks import check_parameters, check_recording, resolve_spaces
-from .embedder import Embedder
-from .encoders import build_encoder, window_of
 from .evidence import goodness_of_fit
-from .model import FittedModel
-from .objective import objectives_of
-from .pairs import Pairs, hold_out, regression_statistics, regression_targets
+from .fitting import DECODER_STEPS, finish, prepare, targets_of
+from .pairs import Pairs
 from .penalty import Auto, schedule_of
 from .recording import Recording
-from .spaces import Regress, layout
-from .training import Problem, Settings, one_thread, train_in_processes
+from .training import Settings, one_thread, train_in_processes
 
 __all__ = ["ContrastiveEmbedding"]
-
-DECODED = 100_000
-"""Most time steps a decoder is fitted to."""
 
 
 class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
@@ -140,15 +131,13 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         spaces = resolve_spaces(self.spaces, given)
         recording = check_recording(self, given, spaces)
         device = _device(self.device)
-        module = build_encoder(self.encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
-        objectives = objectives_of(spaces, self.hybrid)
-        pairs, training, judged, testing = _split(recording, spaces, module, self.validation_fraction)
-        statistics = {
-            name: regression_statistics(space, recording.variables, np.flatnonzero(training >= 0))
-            for name, space in spaces.items()
-            if isinstance(space, Regress)
-        }
-        targets = _targets(spaces, recording.variables, statistics)
+        prepared = prepare(
+            recording,
+            spaces,
+            encoder=self.encoder,
+            hybrid=self.hybrid,
+            validation_fraction=self.validation_fraction,
+        )
         settings = Settings(
             steps=int(self.steps),
             batch_size=int(self.batch_size),
@@ -159,58 +148,32 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             device=str(device),
         )
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.seeds).tolist()
-        mean, scale = recording.X.mean(0, dtype=np.float64), recording.X.std(0, dtype=np.float64)
-        standard = torch.from_numpy(recording.X).sub(torch.from_numpy(mean).float())
-        standard /= torch.from_numpy(scale).float()
         with one_thread():
             trained = train_in_processes(
-                Problem(module, spaces, objectives, standard, training, pairs, targets),
+                prepared.problem,
                 seeds,
                 settings,
                 n_jobs=1 if self.n_jobs is None or device.type != "cpu" else self.n_jobs,
                 progress=self.progress,
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             )
-            standard = standard.to(device)
-            embedder = Embedder(module, spaces)
-            parameters = {name: value.to(device) for name, value in trained.parameters.items()}
-            fit = goodness_of_fit(
-                *(embedder, parameters, spaces, standard, testing, judged, targets),
-                batch=min(int(self.batch_size), int((testing >= 0).sum())),
-                seed=seeds[0],
-            )
-            # The way back from the embedding to the channels, from each step's neighbours in time.
-            steps, neighbours = decoder_inputs(recording.epochs, DECODED, np.random.default_rng(seeds[0]))
-            embed = partial(embedder.embed, parameters, standard, recording.epochs)
-            z = decoder_embedding(embed(steps), (embed(neighbours[:, 0]) + embed(neighbours[:, 1])) / 2, spaces)
-            alignment = align(z.cpu(), layout(spaces), reference=int(fit.bits.sum(1).argmax()))
-            decoder = fit_decoder(
-                alignment.to(device).to_aligned(z),
-                standard[torch.from_numpy(steps).to(device)],
-                seeds,
-                steps=min(1500, max(50, int(self.steps))),
+            ((self.model_, fit),) = finish(
+                [prepared],
+                [trained.parameters],
+                [seeds],
+                batch_size=settings.batch_size,
+                decoder_steps=min(DECODER_STEPS, max(50, settings.steps)),
+                device=device,
                 progress=self.progress,
             )
-        self.model_ = FittedModel(
-            spaces=spaces,
-            module=module,
-            channels=tuple(recording.channel_names),
-            mean=mean,
-            scale=scale,
-            parameters=trained.parameters,
-            decoder=decoder,
-            alignment=alignment,
-            counted=~fit.collapsed,
-            regressions=statistics,
-        )
         if self.checkpoint is not None:  # nothing is left to resume
             for file in Path(self.checkpoint).glob("seeds-*.safetensors"):
                 file.unlink()
         self.goodness_of_fit_ = fit.table()
-        self.goodness_of_fit_["held_out"] = judged is not pairs
-        if judged is not pairs:
-            self.goodness_of_fit_["left_out"] += [pairs.left_out[name] for name in spaces]
-        self.history_ = _history(trained.history, [o.space for o in objectives])
+        self.goodness_of_fit_["held_out"] = prepared.held_out
+        if prepared.held_out:
+            self.goodness_of_fit_["left_out"] += [prepared.problem.pairs.left_out[name] for name in spaces]
+        self.history_ = _history(trained.history, [o.space for o in prepared.problem.objectives])
         if isinstance(settings.schedule, Auto) and not all(self.history_.attrs["lambda"]):
             warnings.warn(
                 f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
@@ -244,13 +207,14 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
     def score(self, X, y=None):
         """Bits above chance, log₂ N - InfoNCE, summed over spaces and averaged over seeds; higher is better.
 
-        Pass held-out data. N is the number of candidates, at most `batch_size`.
+        Pass held-out data. N is the number of candidates, at most `batch_size`. The embedding is taken at its own
+        temperature, so a model that is too sure of itself scores low (`goodness_of_fit_` takes the best of five).
         """
         recording = self._check(X, y)
         spaces, model = self.model_.spaces, self.model_.to(_device(self.device))
         resolve_spaces(spaces, recording)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
-        targets = _targets(spaces, recording.variables, model.regressions)
+        targets = targets_of(spaces, recording, model.regressions)
         with one_thread():
             fit = goodness_of_fit(
                 *(model.embedder, model.parameters, spaces, model.standardise(recording.X)),
@@ -259,21 +223,38 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             )
         return float(fit.bits.mean(0).sum())
 
-    def attribute(self, X, method="generative_gradient", samples=20_000) -> AttributionMaps:
+    def attribute(
+        self, X, y=None, *, method="unique_variance", samples=20_000, aggregate="mean", loss="squared"
+    ) -> AttributionMaps:
         """Which channels carry which space.
 
         Parameters
         ----------
         X : (time, channel) or `Recording`, as a rule the one the model was fitted to.
-        method : "generative_gradient" (the decoder's Jacobian; the best of the three), or the papers'
-            "inverted_neuron_gradient" (pseudo-inverse of the encoder's Jacobian) and "neuron_gradient".
-        samples : average over this many time steps, evenly spaced; None for all.
+        y : (time, variable), the variables, if X is not a recording that has them. The unique variance uses them
+            where the model's spaces name them, and must have them for calls that can be trusted.
+        method : "unique_variance" (the best of all, with error bars: `maps.calls()`), "generative_gradient" (the
+            decoder's Jacobian), "tangent", the papers' "inverted_neuron_gradient" (pseudo-inverse of the encoder's
+            Jacobian), or a baseline: "neuron_gradient", "integrated_gradients", "feature_ablation",
+            "shapley_zeros", "shapley_shuffled", "smoothgrad", "deeplift".
+        samples : aggregate over this many time steps, evenly spaced; None for all. (The unique variance takes all
+            it can use, at most 100,000.)
+        aggregate : "mean", "median" or "maximum" over time of the absolute entries; not for the unique variance.
+        loss : "squared", or "poisson" for channels that are counts; for the unique variance.
         """
         if method not in METHODS:
             raise ValueError(f"method={method!r}: expected one of {list(METHODS)}.")
         if samples is not None and (not isinstance(samples, int | np.integer) or samples < 1):
             raise ValueError(f"samples={samples!r}: expected an integer of at least 1, or None for all.")
-        recording = self._check(X)
+        if aggregate not in ("mean", "median", "maximum"):
+            raise ValueError(f"aggregate={aggregate!r}: expected 'mean', 'median' or 'maximum'.")
+        if loss not in ("squared", "poisson"):
+            raise ValueError(f"loss={loss!r}: expected 'squared' or 'poisson'.")
+        if method == "unique_variance" and aggregate != "mean":
+            raise ValueError(f"aggregate={aggregate!r}: the unique variance is a mean over held-out time.")
+        if method != "unique_variance" and loss != "squared":
+            raise ValueError(f"loss={loss!r} is for method='unique_variance': {method} predicts nothing.")
+        recording = self._check(X, y)
         steps = np.arange(len(recording))
         if samples is not None and samples < len(steps):
             steps = np.linspace(0, len(steps) - 1, int(samples)).astype(np.int64)
@@ -284,7 +265,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
                 "there is nothing to attribute. See model.goodness_of_fit_."
             )
         with one_thread():
-            maps = model.attribute(recording, method, steps)
+            maps = model.attribute(recording, method, steps, aggregate=aggregate, loss=loss, progress=self.progress)
         for name, why in maps.refused.items():
             warnings.warn(f"space {name!r} has no map: {why}", stacklevel=2)
         if maps.rank_deficient > 0.5:
@@ -335,28 +316,6 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         if len(self.kept_channels_) < self.n_features_in_:
             recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
         return recording
-
-
-def _split(recording: Recording, spaces, module, fraction: float):
-    """Pairs and segments to train on, and to judge on; the same ones twice if nothing can be held out."""
-    epochs, variables = recording.epochs, recording.variables
-    if fraction > 0:
-        reach = max(max(getattr(s, "offsets", (getattr(s, "offset", 1),))) for s in spaces.values())
-        training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * window_of(module)))
-        try:
-            return Pairs(spaces, variables, training), training, Pairs(spaces, variables, testing), testing
-        except ValueError as error:
-            warnings.warn(
-                f"nothing could be held out ({error}): the goodness of fit is measured on the training data. Use a "
-                "longer recording or a larger validation_fraction.",
-                stacklevel=3,
-            )
-    pairs = Pairs(spaces, variables, epochs)
-    return pairs, epochs, pairs, epochs
-
-
-def _targets(spaces, variables: pd.DataFrame, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: regression_targets(spaces[name], variables, value) for name, value in statistics.items()}
 
 
 def _device(name: str) -> torch.device:

@@ -3,7 +3,7 @@ was trained. The estimator makes one, the store keeps one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,16 +13,19 @@ from torch import Tensor, nn
 
 from . import attribution
 from .alignment import Alignment
-from .attribution import AttributionMaps, attribution_maps
+from .attribution import AttributionMaps, LocalMap, attribution_maps
+from .attribution.unique import STEPS as UNIQUE_STEPS
 from .embedder import Embedder
 from .pairs import segment_bounds
 from .recording import Recording
 from .spaces import Space, layout
 
-__all__ = ["FittedModel"]
+__all__ = ["FittedModel", "unique_variances"]
 
 MEMORY = 2**27
 """Bytes that the maps of one chunk of time may take."""
+BACKGROUND = 10_000
+"""Most time steps that `shapley_shuffled` draws its references from."""
 
 
 @dataclass(frozen=True)
@@ -83,45 +86,127 @@ class FittedModel:
         counted = self.counted | ~self.counted.any(0)  # where all seeds collapsed there is nothing to prefer
         return self.alignment.consensus(z, torch.from_numpy(counted[:, owner]).to(z))
 
-    def attribute(self, recording: Recording, method: str, steps: np.ndarray) -> AttributionMaps:
-        """Maps by one method, averaged over some time steps; spaces that collapsed in all seeds are refused."""
+    def attribute(
+        self,
+        recording: Recording,
+        method: str,
+        steps: np.ndarray | None = None,
+        *,
+        aggregate: str = "mean",
+        loss: str = "squared",
+        progress: bool = False,
+    ) -> AttributionMaps:
+        """Maps by one method; spaces that collapsed in all seeds are refused.
+
+        steps : time steps to aggregate over, None for all; the unique variance always takes as many as it can use.
+        """
+        if method == "unique_variance":
+            return unique_variances([self], [recording], loss=loss, progress=progress)[0]
+        steps = np.arange(len(recording)) if steps is None else steps
         X = self.standardise(recording.X)
-        first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(recording.epochs))
-        by_jacobian = {
-            "inverted_neuron_gradient": attribution.inverted_neuron_gradient,
-            "neuron_gradient": attribution.neuron_gradient,
-        }.get(method)
-
-        def local(index: Tensor) -> tuple[Tensor, Tensor]:
-            x = self.embedder.gather(X, index, first, last)
-            if by_jacobian:
-                return by_jacobian(self.embedder, self.parameters, self.alignment, x)
-            with torch.no_grad():
-                z = self.embedder(self.parameters, x.expand(self.seeds, *x.shape))
-            return attribution.generative_gradient(self.decoder, self.alignment, z)
-
-        refused = {
-            name: "its held-out InfoNCE is at chance in every seed: the space has collapsed, and the inverse of "
-            "a collapsed embedding means nothing (001, theorem 1)."
-            for name, counts in zip(self.spaces, self.counted.T.tolist(), strict=True)
-            if not any(counts)
-        }
         averaged = steps
         if method == "inverted_neuron_gradient":  # what has no inverse need not be differentiated
             z = self.embedder.embed(self.parameters, X, recording.epochs, steps)
             averaged = steps[self.embedder.inside(z).any(0).cpu().numpy()]
         wide = self.seeds * X.shape[1] * self.embedder.window * self.embedder.dim
+
+        def at(chosen: np.ndarray) -> AttributionMaps:
+            some = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), len(steps))).astype(int)]
+            return self.attribute(recording, method, some, aggregate=aggregate)
+
         return attribution_maps(
-            local,
+            self._local(method, X, recording.epochs),
             averaged,
             recording.time,
             list(self.channels),
             layout(self.spaces),
             self.counted.astype(float),
             method=method,
-            refused=refused,
+            refused=self.refused,
             # a local map is held about four times, partly in float64; a GPU wants more work at a time
             chunk=int(np.clip(MEMORY // (32 * wide), 16, 4096)) * (8 if X.is_cuda else 1),
+            aggregate=aggregate,
             device=X.device,
             asked=len(steps),
+            epochs=recording.epochs,
+            at=at,
         )
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Spaces without a map, and why."""
+        return {
+            name: "its held-out InfoNCE is at chance in every seed: the space has collapsed, and the map of a "
+            "collapsed embedding means nothing (001, theorem 1)."
+            for name, counts in zip(self.spaces, self.counted.T.tolist(), strict=True)
+            if not any(counts)
+        }
+
+    def _local(self, method: str, X: Tensor, epochs: np.ndarray) -> LocalMap:
+        """The local maps of one method, as a function of time steps."""
+        first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
+        function = getattr(attribution, method)
+        given = (self.embedder, self.parameters, self.alignment)
+
+        def local(index: Tensor) -> tuple[Tensor, Tensor]:
+            x = self.embedder.gather(X, index, first, last)
+            # keyed by the time step: a part of the map asked for again is the same
+            draws = torch.Generator(X.device).manual_seed(int(index[0]))
+            if method == "generative_gradient":
+                with torch.no_grad():
+                    z = self.embedder(self.parameters, x.expand(self.seeds, *x.shape))
+                return function(self.decoder, self.alignment, z)
+            if method == "tangent":
+                return function(*given, x, attribution.tangent_basis(X, index, first, last, self.embedder.dim))
+            if method == "shapley_shuffled":
+                some = torch.arange(0, len(X), max(1, len(X) // BACKGROUND), device=X.device)
+                background = self.embedder.gather(X, some, first, last)
+                return function(*given, x, background=background, generator=draws)
+            if method in ("shapley_zeros", "smoothgrad"):
+                return function(*given, x, generator=draws)
+            return function(*given, x)
+
+        return local
+
+
+def unique_variances(
+    models: Sequence[FittedModel],
+    recordings: Sequence[Recording],
+    *,
+    loss: str = "squared",
+    steps: int = UNIQUE_STEPS,
+    progress: bool = False,
+) -> list[AttributionMaps]:
+    """Unique variance maps of many models, each of its recording; those of one shape share a stack of decoders.
+
+    loss : "squared", or "poisson" for channels that are counts. steps : training steps of the decoders.
+    """
+    questions = []
+    for model, recording in zip(models, recordings, strict=True):
+        counts = None
+        if loss == "poisson":
+            if (recording.X < 0).any() or (recording.X != np.round(recording.X)).any():
+                raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
+            counts = torch.from_numpy(recording.X).to(model.device, torch.float32)
+        X = model.standardise(recording.X)
+        given = (model.embedder, model.parameters, model.spaces, X, recording.epochs, recording.variables)
+        questions.append(attribution.ask(*given, counts=counts))
+    groups: dict[tuple, list[int]] = {}
+    for k, question in enumerate(questions):
+        groups.setdefault((question.x.shape[1], question.masks.shape), []).append(k)
+    maps: dict[int, AttributionMaps] = {}
+    for members in groups.values():
+        seeds = [list(range(models[k].seeds)) for k in members]
+        answers = attribution.unique_variance(
+            [questions[k] for k in members], seeds, steps=steps, progress=progress
+        )
+        for k, answer in zip(members, answers, strict=True):
+            maps[k] = attribution.unique_maps(
+                answer,
+                weight=models[k].counted.astype(float),
+                refused=models[k].refused,
+                channels=models[k].channels,
+                time=recordings[k].time,
+                epochs=recordings[k].epochs,
+            )
+    return [maps[k] for k in range(len(models))]

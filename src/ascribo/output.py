@@ -48,16 +48,30 @@ class Output:
         where = "on held-out time" if np.all(table["held_out"]) else "on the training data: too short to hold out"
         self.frame(pd.DataFrame(columns), f"Goodness of fit, {where}")
 
+    def calls(self, maps: AttributionMaps, space: str, truth: xr.DataArray | None = None) -> None:
+        """Channels by falling unique variance with its interval, the call, and the truth if it is known."""
+        table: Any = maps.calls()
+        table = table[table["space"] == space].sort_values("score", ascending=False, kind="stable")
+        number = f"{table['called'].sum()} of {len(table)} channels called, at a false discovery rate of 5%"
+        columns: dict[str, Any] = {
+            **{name: table[name] for name in ("channel", "space", "score", "ci_low", "ci_high")},
+            "q": [f"{value:.2g}" for value in table["q"]],
+            "called": np.where(table["called"], "yes", "no"),
+        }
+        if truth is not None:
+            known = truth.sel(space=space, channel=table["channel"].to_numpy()).values
+            columns["truth"] = np.where(known, "carries it", "does not")
+        self.frame(pd.DataFrame(columns), f"Who carries {space}? {number}")
+
     def scores(
         self,
         maps: AttributionMaps,
         space: str,
         title: str,
         variables: Sequence[str] = (),
-        truth: xr.DataArray | None = None,
         most: int | None = None,
     ) -> None:
-        """Channels by falling score with a bar, whether that is above the mean, and the truth if it is known."""
+        """Channels by falling score with a bar, and whether that is above the mean."""
         scores = maps.by_space.sel(space=space)
         scores = scores[np.argsort(-scores.values, kind="stable")[:most]]
         carried = ("variable", ", ".join(variables)) if variables else ("space", space)
@@ -69,7 +83,4 @@ class Output:
             "": ["█" * max(1, round(20 * value / scores.values[0])) for value in scores.values],
             "above mean": np.where(above, "yes", "no"),
         }
-        if truth is not None:
-            known = truth.sel(space=space, channel=scores["channel"]).values
-            columns["truth"] = np.where(known, "carries it", "does not")
         self.frame(pd.DataFrame(columns), title)

@@ -111,19 +111,33 @@ class Steps(Protocol):
 
 
 class EagerSteps:
-    """Steps one operation after the other, pairs drawn on the host: the way of the CPU."""
+    """Steps one operation after the other, pairs drawn on the host: the way of the CPU.
 
-    def __init__(self, problem: Problem, seeds: Sequence[int], settings: Settings):
-        self.problem, self.seeds, self.settings = problem, seeds, settings
+    problem : what all models train on, or one problem per model. These have the same module, spaces, objectives,
+        X and segments (the same objects) and the same rows of pairs, but pairs and targets of their own.
+    """
+
+    def __init__(self, problem: Problem | Sequence[Problem], seeds: Sequence[int], settings: Settings):
+        problems = [problem] if isinstance(problem, Problem) else list(problem)
+        first = problems[0]
+        if len(problems) > 1:
+            _check_shared(problems, len(seeds))
+        self.pairs = [p.pairs for p in problems] if len(problems) > 1 else [first.pairs] * len(seeds)
+        self.seeds, self.settings = seeds, settings
         device = torch.device(settings.device)
-        self.embedder = Embedder(problem.module, problem.spaces)
-        self.X = problem.X.to(device)
-        self.edges = [torch.from_numpy(edge).to(device) for edge in segment_bounds(problem.segments)]
-        targets = {name: torch.from_numpy(value).to(device) for name, value in problem.targets.items()}
+        self.embedder = Embedder(first.module, first.spaces)
+        self.X = first.X.to(device)
+        self.edges = [torch.from_numpy(edge).to(device) for edge in segment_bounds(first.segments)]
+        # Targets of different problems lie end to end, and the indices of each model count from its own.
+        self.apart = len(problems) > 1 and bool(first.targets)
+        targets = {
+            name: torch.from_numpy(np.concatenate([p.targets[name] for p in problems])).to(device)
+            for name in first.targets
+        }
         self.loss = RegularizedLoss(
-            self.embedder, problem.spaces, problem.objectives, problem.pairs.rows, targets, settings.exact_penalty
+            self.embedder, first.spaces, first.objectives, first.pairs.rows, targets, settings.exact_penalty
         )
-        initial = self.embedder.initial(problem.module, seeds)
+        initial = self.embedder.initial(first.module, seeds)
         self.parameters = {name: value.to(device).requires_grad_() for name, value in initial.items()}
         self.rate = torch.tensor(settings.learning_rate, device=device)
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True)
@@ -132,8 +146,11 @@ class EagerSteps:
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
         """See `Steps`."""
         steps, batch = len(weights), self.settings.batch_size
-        draws = [self.problem.pairs.draw(np.random.default_rng([s, start]), steps, batch) for s in self.seeds]
+        each = zip(self.pairs, self.seeds, strict=True)
+        draws = [pairs.draw(np.random.default_rng([seed, start]), steps, batch) for pairs, seed in each]
         index = torch.from_numpy(np.stack(draws, axis=1)).to(self.X.device)
+        if self.apart:
+            index += len(self.X) * torch.arange(len(self.seeds), device=index.device)[:, None, None]
         for noise, seed in zip(self.noises, self.seeds, strict=True):  # a seed does not depend on its company
             noise.manual_seed(chunk_seed([seed], start))
         lambdas = torch.from_numpy(weights).to(self.X)
@@ -153,11 +170,23 @@ class EagerSteps:
         }
 
     def _gather(self, index: Tensor) -> Tensor:
-        return self.embedder.gather(self.X, index, *self.edges)
+        return self.embedder.gather(self.X, index % len(self.X) if self.apart else index, *self.edges)
 
     def _directions(self, like: Tensor) -> Tensor:
         shape = like.shape[1:]
         return torch.stack([torch.randn(shape, generator=noise, device=like.device) for noise in self.noises])
+
+
+def _check_shared(problems: Sequence[Problem], models: int) -> None:
+    first = problems[0]
+    if len(problems) != models:
+        raise ValueError(
+            f"{len(problems)} problems for {models} seeds: expected one problem, or one for each seed."
+        )
+    if any(p.X is not first.X or p.segments is not first.segments for p in problems):
+        raise ValueError("the problems of a stack must share X and segments as the same objects; these do not.")
+    if any(p.pairs.rows != first.pairs.rows for p in problems):
+        raise ValueError("the problems of a stack must have the same spaces with the same missing parts.")
 
 
 def train(

@@ -6,7 +6,7 @@ import pytest
 import torch
 import xarray as xr
 
-from ascribo.attribution import attribution_maps
+from ascribo.attribution import AttributionMaps, attribution_maps
 
 BLOCKS = {"a": slice(0, 2), "b": slice(2, 3)}
 CHANNELS = ["left", "middle", "right"]
@@ -20,7 +20,7 @@ def local_maps(seeds=2, steps=40, window=1):
     return values, valid
 
 
-def make(values, valid, weight=None, chunk=7, refused=None):
+def make(values, valid, weight=None, chunk=7, refused=None, **options):
     steps = values.shape[1]
     return attribution_maps(
         lambda index: (values[:, index], valid[:, index]),
@@ -32,31 +32,60 @@ def make(values, valid, weight=None, chunk=7, refused=None):
         method="test",
         refused=refused or {},
         chunk=chunk,
+        **options,
     )
 
 
+OVER_TIME = {
+    "mean": lambda v: v.mean(0),
+    "median": lambda v: v.sort(0).values[(len(v) - 1) // 2],  # the lower one of an even number
+    "maximum": lambda v: v.amax(0),
+}
+
+
+@pytest.mark.parametrize("aggregate", OVER_TIME)
 @pytest.mark.parametrize("window", [1, 4])
-def test_averages_are_means_over_valid_samples_then_seeds(window):
-    values, valid = local_maps(window=window)
-    maps = make(values, valid)
-    square = values.square().mean(-2)  # the window comes first
-    entries = [square[s, valid[s]].sqrt().mean(0) for s in range(2)]
+def test_aggregates_are_taken_over_valid_samples_then_seeds(aggregate, window):
+    values, valid = local_maps(window=window)  # 35 valid samples and 40
+    maps = make(values, valid, aggregate=aggregate)
+    square = values.square().mean(-2)
+    over = OVER_TIME[aggregate]
+    entries = [over(square[s, valid[s]].sqrt()) for s in range(2)]
     lengths = [
-        torch.stack([square[s, valid[s]][..., w].sum(-1).sqrt().mean(0) for w in BLOCKS.values()], -1)
+        torch.stack([over(square[s, valid[s]][..., w].sum(-1).sqrt()) for w in BLOCKS.values()], -1)
         for s in range(2)
     ]
     np.testing.assert_allclose(maps.by_dimension, sum(entries) / 2, rtol=1e-5)
     np.testing.assert_allclose(maps.by_space, sum(lengths) / 2, rtol=1e-5)
-    assert maps.rank_deficient == pytest.approx(5 / 80)
+    assert maps.by_space.attrs["aggregate"] == aggregate and maps.rank_deficient == pytest.approx(5 / 80)
     assert list(maps.by_dimension.dimension.values) == ["a0", "a1", "b0"]
     assert list(maps.by_dimension.space.values) == ["a", "a", "b"]
 
 
-def test_chunks_do_not_matter():
+@pytest.mark.parametrize("aggregate", OVER_TIME)
+def test_chunks_do_not_matter(aggregate):
     values, valid = local_maps()
-    one, other = make(values, valid, chunk=1), make(values, valid, chunk=1000)
+    one, other = (make(values, valid, chunk=c, aggregate=aggregate) for c in (1, 1000))
     xr.testing.assert_allclose(one.by_space, other.by_space)
+    xr.testing.assert_allclose(one.by_dimension, other.by_dimension)
     xr.testing.assert_allclose(one.over_time(), other.over_time())
+
+
+@pytest.mark.parametrize("aggregate", OVER_TIME)
+def test_where_no_step_has_a_map_there_is_none(aggregate):
+    values, valid = local_maps()
+    valid[0] = False
+    one, second = make(values, valid, aggregate=aggregate), make(values[1:], valid[1:], aggregate=aggregate)
+    xr.testing.assert_allclose(one.by_space, second.by_space)  # of the seed that has them
+    nothing = make(values, valid & False, aggregate=aggregate)
+    assert np.isnan(nothing.by_space).all() and nothing.rank_deficient == 1
+    left_out = attribution_maps(
+        *(lambda index: (values[:, index], valid[:, index]), np.arange(0), np.arange(40.0), CHANNELS, BLOCKS),
+        *(np.ones((2, 2)),),
+        **dict(method="test", refused={}, chunk=4, aggregate=aggregate, asked=40),
+    )
+    assert np.isnan(left_out.by_space).all() and np.isnan(left_out.by_dimension).all()
+    assert left_out.rank_deficient == 1
 
 
 def test_collapsed_seeds_do_not_count():
@@ -145,3 +174,30 @@ def test_files(tmp_path):
     table = pd.read_csv(maps.to_csv(tmp_path / "map.csv"))
     assert list(table) == ["channel", "space", "score", "z"] and len(table) == 6
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "map.csv"]
+
+
+def test_parts_of_a_map_are_asked_for_by_a_condition_for_every_step():
+    asked = []
+    maps = make(*local_maps(), at=lambda steps: asked.append(steps.tolist()) or maps, epochs=np.arange(40) // 15)
+    assert maps.where(np.arange(40) % 20 == 3) is maps and asked == [[3, 23]]
+    assert maps.by_epoch().epoch.values.tolist() == [0, 1, 2]
+    assert asked[1:] == [list(range(15)), list(range(15, 30)), list(range(30, 40))]
+    with pytest.raises(ValueError, match="at no time step"):
+        maps.where(np.zeros(40, dtype=bool))
+    for wrong in (np.ones(39, dtype=bool), np.ones(40), [3, 4]):
+        with pytest.raises(ValueError, match="a boolean for each of the 40 time steps"):
+            maps.where(wrong)
+
+
+def test_maps_without_their_model_say_so():
+    scores = xr.DataArray([[0.5]], dims=("channel", "space"), coords={"channel": ["a"], "space": ["s"]})
+    maps = AttributionMaps(None, scores, "test", _time=np.arange(3.0))
+    with pytest.raises(ValueError, match="read from a file"):
+        maps.over_time()
+    with pytest.raises(ValueError, match="read from a file"):
+        maps.where([True, False, True])
+
+
+def test_only_a_unique_variance_has_calls():
+    with pytest.raises(ValueError, match=r"a test map has no test .* method='unique_variance'"):
+        make(*local_maps()).calls()

@@ -28,23 +28,72 @@ class AttributionMaps:
 
     Attributes
     ----------
+    by_space : DataArray (channel, space). Unique variance: the share of the channel's variance that only the space
+        explains. The other methods: mean over time and seeds of the length of a channel's row within the space,
+        which does not depend on the basis of the block; for the generative gradient the unit is standard deviations
+        of the channel per standard deviation of the space.
     by_dimension : DataArray (channel, dimension), mean over time and seeds of |entry|. Rows are standardised
-        channels, columns the aligned coordinates of the spaces (principal axes, unit variance).
-    by_space : DataArray (channel, space), mean over time and seeds of the length of a channel's row within the
-        space. It does not depend on the basis of the block. For the generative methods the unit is standard
-        deviations of the channel per standard deviation of the space.
+        channels, columns the aligned coordinates of the spaces (principal axes, unit variance). None for the unique
+        variance, which is a matter of whole spaces.
     method : the method's name.
     refused : space -> why it has no map; its scores are NaN.
     rank_deficient : share of samples left out because the Jacobian could not be inverted.
+    blocks : DataArray (seed, space, channel, block) or None; the unique variance in blocks of time, which `calls`
+        judges.
     """
 
-    by_dimension: xr.DataArray
+    by_dimension: xr.DataArray | None
     by_space: xr.DataArray
     method: str
     refused: dict[str, str] = field(default_factory=dict)
     rank_deficient: float = 0.0
+    blocks: xr.DataArray | None = None
     _over_time: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
     _time: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    _epochs: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    _at: Callable[[np.ndarray], AttributionMaps] | None = field(default=None, repr=False)
+
+    def calls(self, q: float = 0.05) -> pd.DataFrame:
+        """Which channels carry which space, at a false discovery rate of q within each space.
+
+        Columns: channel, space, score, ci_low and ci_high (95%, over seeds and blocks of time), p (that the space
+        adds nothing), q (p adjusted by Benjamini and Hochberg's method), called. Only for method="unique_variance",
+        whose scores are measured on held-out time. Spaces that have no map have no p and are not called.
+        """
+        from ..evidence.calls import call_channels
+
+        if self.blocks is None:
+            raise ValueError(
+                f"a {self.method} map has no test that knows what an unconnected channel scores: use "
+                "model.attribute(recording, method='unique_variance').calls()."
+            )
+        return call_channels(self.blocks, q, refused=list(self.refused))
+
+    def where(self, condition) -> AttributionMaps:
+        """The maps of the time steps at which a condition holds, for example maps.where(speed > 5).
+
+        condition : (time,) booleans, one for each time step of the recording.
+        """
+        chosen = np.asarray(condition)
+        if chosen.dtype != bool or chosen.shape != (len(self._time),):
+            raise ValueError(
+                f"condition is {chosen.dtype} of shape {chosen.shape}: expected a boolean for each of the "
+                f"{len(self._time)} time steps."
+            )
+        if not chosen.any():
+            raise ValueError("the condition holds at no time step.")
+        return self._again(np.flatnonzero(chosen))
+
+    def by_epoch(self) -> xr.DataArray:
+        """Scores of each epoch on its own: DataArray (epoch, channel, space)."""
+        labels = np.unique(self._epochs)
+        parts = [self._again(np.flatnonzero(self._epochs == label)).by_space for label in labels]
+        return xr.concat(parts, dim=pd.Index(labels, name="epoch"))
+
+    def _again(self, steps: np.ndarray) -> AttributionMaps:
+        if self._at is None:
+            raise ValueError("these maps were read from a file: run model.attribute(X) to get parts of them.")
+        return self._at(steps)
 
     def over_time(self, start: int = 0, stop: int | None = None, step: int = 1) -> xr.DataArray:
         """Scores at time steps start, start + step, ... before stop: DataArray (time, channel, space).
@@ -94,14 +143,21 @@ class AttributionMaps:
         return (known - known.mean("channel")) / known.std("channel") > z
 
     def to_frame(self) -> pd.DataFrame:
-        """Long table: channel, space, score, z (the score in standard deviations from its space's mean)."""
+        """Long table: channel, space, score, z (the score in standard deviations from its space's mean).
+
+        That of a unique variance has ci_low, ci_high, p, q and called beside them: see `calls`.
+        """
         spread = (self.by_space - self.by_space.mean("channel")) / self.by_space.std("channel")
         table = xr.Dataset({"score": self.by_space, "z": spread}).to_dataframe().reset_index()
-        return table.loc[:, ["channel", "space", "score", "z"]]
+        table = table.loc[:, ["channel", "space", "score", "z"]]
+        if self.blocks is None:
+            return table
+        return table.merge(self.calls().drop(columns="score"), on=["channel", "space"])
 
     def to_netcdf(self, path: str | Path) -> Path:
-        """Write both maps to one netCDF file."""
-        data = xr.Dataset({"by_space": self.by_space, "by_dimension": self.by_dimension})
+        """Write what there is of by_space, by_dimension and blocks to one netCDF file."""
+        given = {"by_space": self.by_space, "by_dimension": self.by_dimension, "blocks": self.blocks}
+        data = xr.Dataset({name: value for name, value in given.items() if value is not None})
         data.attrs = {"method": self.method, "rank_deficient": self.rank_deficient}
         data.attrs |= {f"refused_{name}": why for name, why in self.refused.items()}
         return write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
@@ -129,12 +185,16 @@ def attribution_maps(
     method: str,
     refused: dict[str, str],
     chunk: int,
+    aggregate: str = "mean",
     device: Any = "cpu",
     asked: int | None = None,
+    epochs: np.ndarray | None = None,
+    at: Callable[[np.ndarray], AttributionMaps] | None = None,
 ) -> AttributionMaps:
-    """Average local maps over `steps` and seeds, a chunk of time at a time.
+    """Aggregate local maps over `steps`, a chunk of time at a time, and average over seeds.
 
     weight : (seed, space), 1 for the seeds whose space counts.
+    aggregate : "mean", "median" or "maximum" over time.
     asked : number of steps asked for, where `steps` leaves out some that are known to have no map.
     """
     dims = [f"{name}{k}" for name, where in blocks.items() for k in range(where.stop - where.start)]
@@ -157,24 +217,18 @@ def attribution_maps(
             out.append((total / counted.sum(0)[:, None]).cpu().numpy())
         return np.concatenate(out) if out else np.empty((0, len(channels), len(blocks)))
 
-    by_dimension = torch.zeros(len(weight), len(channels), len(dims), dtype=torch.float64, device=device)
-    by_space = torch.zeros(len(weight), len(channels), len(blocks), dtype=torch.float64, device=device)
-    count = torch.zeros(len(weight), dtype=torch.float64, device=device)
-    for entries, lengths, valid in scores(steps):
-        if not valid.all():
-            entries, lengths = (torch.where(valid[..., None, None], v, 0) for v in (entries, lengths))
-        by_dimension += entries.sum(1)
-        by_space += lengths.sum(1)
-        count += valid.sum(1)
-    means = [(total / count[:, None, None]).cpu().numpy() for total in (by_dimension, by_space)]
+    means, count = _over_steps(scores(steps), aggregate)
+    if not means:  # no step has a map
+        means = [np.zeros((len(weight), len(channels), size)) for size in (len(dims), len(blocks))]
+        count = np.zeros(len(weight))
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = weight * (count.cpu().numpy() > 0)[:, None]
+        shares = weight * (count > 0)[:, None]
         shares = shares / shares.sum(0)
     averaged = [
         (np.nan_to_num(mean) * part[:, None]).sum(0)
         for mean, part in zip(means, (shares[:, owner], shares), strict=True)
     ]
-    attrs = {"method": method}
+    attrs = {"method": method, "aggregate": aggregate}
     return AttributionMaps(
         xr.DataArray(
             averaged[0],
@@ -196,7 +250,42 @@ def attribution_maps(
         ),
         method,
         refused,
-        float(1 - count.sum().item() / max(1, (asked or len(steps)) * len(weight))),
+        float(1 - count.sum() / max(1, (asked or len(steps)) * len(weight))),
+        None,
         over_time,
         time,
+        np.zeros(len(time), dtype=int) if epochs is None else epochs,
+        at,
     )
+
+
+def _over_steps(
+    chunks: Iterator[tuple[Tensor, Tensor, Tensor]], aggregate: str
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Entries (seed, channel, dim) and lengths (seed, channel, space) over all valid steps, and how many there are.
+
+    The mean and the maximum are taken as the chunks come; the median keeps them all. Of an even number of steps it
+    is the lower of the two in the middle. Without chunks there are no entries and no lengths.
+    """
+    total: list[Tensor] = []
+    kept: list[list[Tensor]] = [[], []]
+    count = torch.zeros(1)
+    for entries, lengths, valid in chunks:
+        empty = float("nan") if aggregate == "median" else 0.0
+        values = [torch.where(valid[..., None, None], v, empty) for v in (entries, lengths)]
+        count = valid.sum(1) + (count.to(valid.device) if total or kept[0] else 0)
+        if aggregate == "median":
+            for part, value in zip(kept, values, strict=True):
+                part.append(value.cpu())
+        elif aggregate == "maximum":
+            now = [v.amax(1) for v in values]
+            total = [torch.maximum(a, b) for a, b in zip(total, now, strict=True)] if total else now
+        else:
+            now = [v.sum(1, dtype=torch.float64) for v in values]
+            total = [a + b for a, b in zip(total, now, strict=True)] if total else now
+    number = count.cpu().numpy()
+    if aggregate == "median":
+        total = [torch.cat(part, 1).nanmedian(1).values for part in kept if part]
+    elif aggregate == "mean":
+        total = [value / count[:, None, None] for value in total]
+    return [value.cpu().double().numpy() for value in total], number

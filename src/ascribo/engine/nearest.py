@@ -8,7 +8,8 @@ grid would be too large and all points are searched, in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,15 +89,33 @@ class NearestTable:
         return difference.square().sum(-1)
 
     def _search(self, which: Tensor, target: Tensor) -> Tensor:
-        block = max(16, min(4096, 2**26 // target.numel()))  # at most 256 MB of differences at once
         best = torch.full(target.shape[:-1], torch.inf, device=target.device)
         found = torch.zeros(target.shape[:-1], dtype=torch.long, device=target.device)
+        wide = target.numel() if self.circular else best.numel()
+        block = max(16, min(4096 if self.circular else 65_536, 2**26 // wide))  # at most 256 MB at once
         for start in range(0, self.points.shape[1], block):
             part = self.points[which, start : start + block]
-            distance, number = self._distance(target.unsqueeze(-2), part.unsqueeze(-3)).min(-1)
+            if self.circular:
+                distance = self._distance(target.unsqueeze(-2), part.unsqueeze(-3))
+            else:  # |b|² - 2ab: one product instead of a difference for each variable; |a|² is the same for all
+                part = part.clamp_max(1e15)  # the padding
+                with _exact_products():
+                    distance = torch.baddbmm(part.square().sum(-1)[:, None], target, part.mT, alpha=-2)
+            distance, number = distance.min(-1)
             closer = distance < best
             best, found = torch.where(closer, distance, best), torch.where(closer, number + start, found)
         return found
+
+
+@contextmanager
+def _exact_products() -> Iterator[None]:
+    """Matrix products in float32: the distances are differences of large numbers."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _candidates(points: np.ndarray, low: np.ndarray, high: np.ndarray, shape: tuple[int, ...], box) -> np.ndarray:

@@ -1,5 +1,26 @@
-"""Is there anything, which channels, how sure: goodness of fit and collapse."""
+"""Is there anything, which channels, how sure: goodness of fit, tests, calls, stability, dimension."""
 
+from .calls import call_channels
+from .dimension import ChosenDimension, select_dimension
 from .goodness import Fit, goodness_of_fit
+from .shifts import shift_test, shift_tests
+from .stability import SplitHalf, consistency, consistency_by_label, map_consistency, split_half
+from .statistics import anova, bootstrap_interval, tukey
 
-__all__ = ["Fit", "goodness_of_fit"]
+__all__ = [
+    "ChosenDimension",
+    "Fit",
+    "SplitHalf",
+    "anova",
+    "bootstrap_interval",
+    "call_channels",
+    "consistency",
+    "consistency_by_label",
+    "goodness_of_fit",
+    "map_consistency",
+    "select_dimension",
+    "shift_test",
+    "shift_tests",
+    "split_half",
+    "tukey",
+]

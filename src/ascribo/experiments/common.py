@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from .. import __version__
+from .. import __version__, figures
 from ..store import write_atomically
 
-__all__ = ["machine", "run_grid", "summary", "write_json"]
+__all__ = ["machine", "publish", "row_files", "run_grid", "summary", "write_json"]
 
 Row = dict[str, Any]
 PACKAGE = Path(__file__).parents[1]
@@ -59,8 +60,7 @@ def run_grid(
     """
     if fresh:
         shutil.rmtree(state, ignore_errors=True)
-    code = _code()
-    files = [state / f"{_digest([code, dict(cell)])}.json" for cell in cells]
+    files = row_files(cells, state)
     waiting = [k for k, file in enumerate(files) if not file.exists()]
 
     def run(k: int) -> tuple[int, Row]:
@@ -85,6 +85,12 @@ def run_grid(
             if progress:
                 console.print(describe(row), highlight=False, markup=False)
     return [json.loads(file.read_text()) for file in files], len(cells) - len(waiting)
+
+
+def row_files(cells: Sequence[Mapping[str, Any]], state: Path) -> list[Path]:
+    """Where the row of each cell is kept: a name for the cell and for the code that makes its row."""
+    code = _code()
+    return [state / f"{_digest([code, dict(cell)])}.json" for cell in cells]
 
 
 def summary(values: Sequence[float], draws: int = 10_000) -> dict[str, Any]:
@@ -122,6 +128,20 @@ def write_json(path: Path, content: Any) -> Path:
     """Write JSON, all of it or nothing."""
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return write_atomically(path, lambda temporary: temporary.write_text(text))
+
+
+def publish(name: str, out: Path, result: dict[str, Any], draw: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """Write an experiment's JSON and figure to a folder, and forget its unfinished rows there.
+
+    Without matplotlib there is no figure, and a warning: what was measured is in the JSON.
+    """
+    write_json(out / f"{name}.json", result)
+    try:
+        figures.write_png(draw(result).figure, out / f"{name}.png")
+    except ImportError as error:
+        warnings.warn(f"{name}.png was not drawn: {error}", stacklevel=3)
+    shutil.rmtree(out / f".{name}", ignore_errors=True)
+    return result
 
 
 def _digest(content: Any) -> str:

@@ -1,5 +1,6 @@
 """Recordings with known truth."""
 
 from .box import box
+from .mixed import mixed
 
-__all__ = ["box"]
+__all__ = ["box", "mixed"]

@@ -1,0 +1,413 @@
+"""Unique variance: what of a channel can only be predicted with a space, on time that was held out.
+
+Decoders predict the channels from everything; then a space is taken away, and the loss that this costs on held-out
+time is what that space alone explains. Two kinds of spaces are asked two questions.
+
+*Variables are known* (`Follow`, `Discrete`, `Regress`): how much does their *news*, the change since `lag` steps
+ago, tell of the channel, given the other variables now, all variables then, and the embedding then? If the blocks
+of latents move on independently of each other given the past, which is what makes them identifiable (001,
+definition 1), then the news of one block says nothing about a channel of the others, however much of the block has
+leaked into the embedding of the others. (The whole value of the variable would find every leak.) The news is taken
+away by drawing it anew from other times with a like past (`resample`): a decoder that has learned to look at it
+loses if the channel carries it, and on average neither loses nor gains if it does not, whatever else it has
+learned. Half of the loss is the variance that the news explains.
+
+*Spaces that follow time alone*: how much do they add to all known variables? Here the decoder is compared with one
+that never saw the space. The embedding is taken from the neighbours of a step, so that the channel's own noise is
+not in it. The variables are known, so what a channel owes to them cannot leak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from sklearn.preprocessing import PolynomialFeatures
+from torch import Tensor
+
+from ..embedder import Embedder
+from ..pairs import known, regression_values, same_segment
+from ..spaces import Discrete, Space, Time, layout
+from .decoders import decode, fit_decoders, losses
+from .generative import decoder_embedding
+from .maps import AttributionMaps
+
+__all__ = ["Answer", "Question", "ask", "news_lag", "resample", "unique_maps", "unique_variance"]
+
+STEPS = 1000
+FOLDS = 2
+STRETCHES = 20
+"""Held-out stretches of time, taken by the folds in turn."""
+BLOCKS = (5, 40)
+"""Fewest and most blocks of time that the spread of a score is judged by."""
+SETTLED = 0.9
+"""The news is taken over the first lag at which the variables' autocorrelation has fallen to this."""
+LONGEST = 50
+CONSTANT = 1e-8
+"""Least variance (or deviance) of a channel of which anything can be explained."""
+MOST = 100_000
+"""Most time steps that the decoders of a recording are fitted to and judged on."""
+CHUNK = 8192
+DRAWS = 4
+"""Times that the news of a space is drawn anew."""
+ALIKE = 50
+"""Time steps among which news is exchanged."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the decoders of one recording get to see.
+
+    steps : (n,) time steps. x : (n, channel), standardised or counts. inputs : (seed, n, dim).
+    masks : (variant, dim), what the decoders see. against : space -> the variants with and without it.
+    news : space -> its columns of the inputs, and other draws of them, (draw, n, k), for the first variant.
+    fold, block : (n,). training : for each fold its rows.
+    """
+
+    steps: np.ndarray
+    x: Tensor
+    inputs: Tensor
+    masks: Tensor
+    spaces: tuple[str, ...]
+    against: dict[str, tuple[int, int]]
+    news: dict[str, tuple[slice, Tensor]]
+    fold: np.ndarray
+    block: np.ndarray
+    training: list[np.ndarray]
+    loss: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Held-out loss that each space saves, as a share of the channel's variance (or Poisson deviance).
+
+    delta : (seed, space, channel, block), means over blocks of time. at(rows) : (seed, rows, channel, space), of
+    single rows of the question's `steps`.
+    """
+
+    question: Question
+    delta: np.ndarray
+    at: Callable[[np.ndarray], np.ndarray]
+
+
+def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:
+    """The first lag at which the variables' mean autocorrelation has fallen to 0.9, at most 50.
+
+    values : arrays (time, k), one for each space, NaN where missing.
+
+    >>> walk = np.cumsum(np.random.default_rng(0).normal(size=5000)) % 20
+    >>> news_lag([np.cos(walk[:, None] / 20 * 2 * np.pi)], np.zeros(5000, int))
+    3
+    """
+    centred = [v - np.nanmean(v, axis=0) for v in values]
+    for lag in range(1, LONGEST + 1):
+        inside = np.flatnonzero(same_segment(segments, lag))
+        if not len(inside):
+            return max(1, lag - 1)
+        products = [c[inside] * c[inside + lag] for c in centred]  # NaN where either is missing
+        squares = [np.where(np.isnan(p), np.nan, c[inside] ** 2) for p, c in zip(products, centred, strict=True)]
+        if np.mean([np.nansum(p) / np.nansum(s) for p, s in zip(products, squares, strict=True)]) <= SETTLED:
+            return lag
+    return LONGEST
+
+
+def resample(news: np.ndarray, then: np.ndarray, given: np.ndarray | None, seed: int) -> np.ndarray:
+    """News drawn anew, given the past: exchanged among time steps at which the past was alike.
+
+    Parameters
+    ----------
+    news, then : (n, k) the change of a space's variables, and what they were before it.
+    given : (n, p) what else the news may depend on: all variables before, and the news of the others. What these
+        predict of it, by a quadratic regression, stays where it is. None: nothing (labels cannot be shifted).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> then, news = rng.normal(size=(2, 5000, 1))
+    >>> other = resample(news, then, then, 0)
+    >>> bool(abs(np.corrcoef(news[:, 0], other[:, 0])[0, 1]) < 0.05), bool(abs(other.std() / news.std() - 1) < 0.02)
+    (True, True)
+    """
+    rng = np.random.default_rng(seed)
+    expected = np.zeros_like(news)
+    if given is not None:
+        features = PolynomialFeatures(2).fit_transform(given.astype(np.float64))
+        expected = features @ np.linalg.lstsq(features, news, rcond=None)[0]
+    past = np.concatenate([then, expected], 1) if given is not None else then
+    cells = [np.arange(len(news))]
+    while len(cells[0]) > 2 * ALIKE:  # halve along the widest direction until few are left
+        halves = []
+        for cell in cells:
+            values = past[cell]
+            order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
+            halves += [order[: len(order) // 2], order[len(order) // 2 :]]
+        cells = halves
+    source = np.empty(len(news), dtype=int)
+    for cell in cells:
+        source[cell] = rng.permutation(cell)
+    return (news[source] + expected - expected[source]).astype(np.float32)
+
+
+def ask(
+    embedder: Embedder,
+    parameters: Mapping[str, Tensor],
+    spaces: Mapping[str, Space],
+    X: Tensor,
+    epochs: np.ndarray,
+    variables: pd.DataFrame,
+    *,
+    counts: Tensor | None = None,
+    lag: int | None = None,
+) -> Question:
+    """Put the question for one recording.
+
+    X : (time, channel), standardised. variables : those that are known; a space without its variables is asked
+    about as if it followed time. counts : (time, channel), to be predicted under a Poisson loss instead of X.
+    """
+    given = {name: space for name, space in spaces.items() if space.variables}
+    values = {n: _values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
+    hidden = [name for name in spaces if name not in values]
+    if lag is None:
+        lag = news_lag(list(values.values()), epochs) if values else 1
+    half = embedder.window // 2
+    # An encoder may have learned its positives by heart: a step's embedding may know of the steps up to `reach` on.
+    reach = max((max(space.offsets) for space in spaces.values() if isinstance(space, Time)), default=0)
+    before = lag + half + reach
+    back, ahead = (before + 1 if values else 1 + half), 1 + half
+    steps = np.flatnonzero(same_segment(epochs, back + ahead)) + back
+    for name in values:
+        present = known(spaces[name], variables)
+        steps = steps[present[steps] & present[steps - lag]]
+    steps = steps[np.linspace(0, len(steps) - 1, min(MOST, len(steps))).astype(int)] if len(steps) else steps
+    blocks = int(np.clip(len(steps) // (20 * lag), *BLOCKS))
+    if len(steps) < 4 * STRETCHES:
+        raise ValueError(
+            f"{len(steps)} time steps have all their variables and neighbours within their epoch: unique variance "
+            f"needs at least {4 * STRETCHES}. Use a longer recording, longer epochs, or another method."
+        )
+    slices = layout(spaces)
+    embed = lambda at: embedder.embed(parameters, X, epochs, at)  # noqa: E731
+    parts: list[tuple[str, Tensor]] = []  # (what, (seed, n, k))
+    seeds = len(next(iter(parameters.values())))
+    if values:
+        parts.append(("then", (embed(steps - before) + embed(steps - before - 1)) / 2))
+        for name, value in values.items():
+            now, then = (torch.from_numpy(value[at]).to(X) for at in (steps, steps - lag))
+            parts += [(f"then {name}", then[None]), (f"news {name}", (now - then)[None]), ("now", now[None])]
+    if hidden:
+        around = (embed(steps - 1 - half) + embed(steps + 1 + half)) / 2
+        around = decoder_embedding(embed(steps), around, spaces)
+        parts += [(f"space {name}", around[..., slices[name]]) for name in hidden]
+    parts = [(what, _white(part)) for what, part in parts]
+    inputs = torch.cat([part.expand(seeds, -1, -1) for _, part in parts], -1)
+    what = np.repeat([w for w, _ in parts], [part.shape[-1] for _, part in parts])
+    masks, against, news = [], {}, {}
+    if values:
+        masks.append(np.array([w.startswith(("then", "news ")) for w in what]))
+        for name in values:
+            where = np.flatnonzero(what == f"news {name}")
+            then = np.flatnonzero(what == f"then {name}")
+            given = np.flatnonzero(masks[0] & (what != "then") & (what != f"news {name}"))
+            table = inputs[0].cpu().numpy()
+            kind = isinstance(spaces[name], Discrete)
+            draws = [
+                resample(table[:, where], table[:, then], None if kind else table[:, given], seed)
+                for seed in range(DRAWS)
+            ]
+            news[name] = (slice(where[0], where[-1] + 1), torch.from_numpy(np.stack(draws)).to(inputs))
+    if hidden:
+        level = np.array([w == "now" or w.startswith("space ") for w in what])
+        full = len(masks)
+        masks.append(level)
+        for name in hidden:
+            against[name] = (full, len(masks))
+            masks.append(level & (what != f"space {name}"))
+    stretch = np.arange(len(steps)) * STRETCHES // len(steps)
+    fold = stretch % FOLDS
+    gap = min(back + ahead, len(steps) // STRETCHES // 4)
+    apart = np.ones(len(steps), dtype=bool)  # rows near a stretch of another fold share neighbours with it
+    apart[gap:] &= fold[gap:] == fold[: len(fold) - gap]
+    apart[: len(fold) - gap] &= fold[gap:] == fold[: len(fold) - gap]
+    at = torch.from_numpy(steps).to(X.device)
+    return Question(
+        steps=steps,
+        x=X[at] if counts is None else counts[at],
+        inputs=inputs,
+        masks=torch.from_numpy(np.stack(masks)).to(X),
+        spaces=tuple(spaces),
+        against=against,
+        news=news,
+        fold=fold,
+        block=np.arange(len(steps)) * blocks // len(steps),
+        training=[np.flatnonzero((fold != k) & apart) for k in range(FOLDS)],
+        loss="squared" if counts is None else "poisson",
+    )
+
+
+def unique_variance(
+    questions: Sequence[Question], seeds: Sequence[Sequence[int]], *, steps: int = STEPS, progress: bool = True
+) -> list[Answer]:
+    """Answer questions of one shape (channels, inputs, loss) with one stack of decoders.
+
+    seeds : for each question the seeds of its models. Every model, variant and fold has its own decoder.
+    """
+    inputs, which, rows, masks, drawn = [], [], [], [], []
+    for number, (question, own) in enumerate(zip(questions, seeds, strict=True)):
+        for model, seed in enumerate(own):
+            for mask in question.masks:
+                for training in question.training:
+                    which.append((len(inputs), number))
+                    rows.append(training)
+                    masks.append(mask)
+                    drawn.append(seed)  # variants are compared: same initial values, same batches
+            inputs.append(question.inputs[model])
+    parameters = fit_decoders(
+        inputs,
+        [question.x for question in questions],
+        which,
+        drawn,
+        rows=rows,
+        mask=torch.stack(masks),
+        loss=questions[0].loss,
+        steps=steps,
+        progress=progress,
+        name="unique variance",
+    )
+    answers, start = [], 0
+    for question, own in zip(questions, seeds, strict=True):
+        size = len(own) * len(question.masks) * FOLDS
+        mine = {k: v[start : start + size].unflatten(0, (len(own), -1, FOLDS)) for k, v in parameters.items()}
+        answers.append(_judge(question, mine))
+        start += size
+    return answers
+
+
+def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
+    """Held-out losses of the decoders of one question, parameters (seed, variant, fold, ...)."""
+    x = question.x
+    seeds, variants = parameters["0.bias"].shape[:2]
+    whole = losses(_constant(x, question.loss), x, question.loss).mean(0) - _least(x, question.loss).mean(0)
+    whole = torch.where(whole > CONSTANT, whole, torch.inf)  # of a channel that never changes nothing is explained
+
+    @torch.no_grad()
+    def at(rows: Tensor, fold: int) -> Tensor:
+        """Saved loss of rows of one fold: (seed, rows, channel, space)."""
+        one = {name: value[:, :, fold] for name, value in parameters.items()}
+        flat = {name: value.flatten(0, 1) for name, value in one.items()}
+        u = question.inputs[:, rows]
+        found = losses(decode(flat, (u[:, None] * question.masks[:, None]).flatten(0, 1)), x[rows], question.loss)
+        found = found.unflatten(0, (seeds, variants))
+        saved = {name: found[:, without] - found[:, full] for name, (full, without) in question.against.items()}
+        first = {name: value[:, 0] for name, value in one.items()}
+        for name, (where, draws) in question.news.items():
+            total = torch.zeros_like(found[:, 0])
+            for other in draws[:, rows]:
+                v = u * question.masks[0]
+                v[..., where] = other
+                total += losses(decode(first, v), x[rows], question.loss) - found[:, 0]
+            saved[name] = total / (2 * len(draws))
+        return torch.stack([saved[name] / whole for name in question.spaces], -1)
+
+    def over(rows: np.ndarray) -> np.ndarray:
+        out = np.empty((seeds, len(rows), x.shape[1], len(question.spaces)), dtype=np.float32)
+        for fold in range(FOLDS):
+            places = np.flatnonzero(question.fold[rows] == fold)
+            for part in np.array_split(places, max(1, -(-len(places) // CHUNK))):
+                out[:, part] = at(torch.from_numpy(rows[part]).to(x.device), fold).cpu().numpy()
+        return out
+
+    blocks = int(question.block[-1]) + 1
+    total = torch.zeros(seeds, blocks, x.shape[1], len(question.spaces), dtype=torch.float64, device=x.device)
+    for fold in range(FOLDS):
+        for part in torch.from_numpy(np.flatnonzero(question.fold == fold)).split(CHUNK):
+            where = torch.from_numpy(question.block[part.numpy()]).to(x.device)
+            total.index_add_(1, where, at(part.to(x.device), fold).double())
+    mean = total / torch.from_numpy(np.bincount(question.block)).to(x.device)[:, None, None]
+    return Answer(question, mean.permute(0, 3, 2, 1).cpu().numpy(), over)
+
+
+def unique_maps(
+    answer: Answer,
+    *,
+    weight: np.ndarray,
+    refused: dict[str, str],
+    channels: Sequence[str],
+    time: np.ndarray,
+    epochs: np.ndarray,
+) -> AttributionMaps:
+    """The answer as maps. weight : (seed, space), 1 for the seeds whose space counts."""
+    steps, names = answer.question.steps, list(answer.question.spaces)
+    share = np.where(weight.any(0), weight, 1.0)
+    share = (share / share.sum(0))[:, None]  # (seed, 1, space)
+    gone = [name in refused for name in names]
+
+    def over_time(index: np.ndarray) -> np.ndarray:
+        out = np.full((len(index), len(channels), len(names)), np.nan)
+        rows = np.searchsorted(steps, index).clip(max=len(steps) - 1)
+        asked = np.flatnonzero(steps[rows] == index)
+        out[asked] = (answer.at(rows[asked]) * share[:, None]).sum(0)
+        out[..., gone] = np.nan
+        return out
+
+    def at(chosen: np.ndarray) -> AttributionMaps:
+        rows = np.flatnonzero(np.isin(steps, chosen))
+        if len(rows) < BLOCKS[0]:
+            raise ValueError(
+                f"{len(rows)} of these {len(chosen)} time steps have all their variables and neighbours: too few."
+            )
+        size = len(steps) / answer.delta.shape[-1]
+        blocks = np.arange(len(rows)) * int(np.clip(len(rows) / size, *BLOCKS)) // len(rows)
+        parts = [answer.at(rows[blocks == b]).mean(1) for b in range(blocks[-1] + 1)]
+        return maps(np.stack(parts, -1).transpose(0, 2, 1, 3))
+
+    def maps(delta: np.ndarray) -> AttributionMaps:
+        score = (delta.mean(-1).transpose(0, 2, 1) * share).sum(0)
+        score[:, gone] = np.nan
+        delta = np.where(share[:, 0, :, None, None] > 0, delta, np.nan)
+        labels = {"channel": list(channels), "space": names}
+        attrs = {"method": "unique_variance", "loss": answer.question.loss}
+        return AttributionMaps(
+            None,
+            xr.DataArray(score, dims=("channel", "space"), coords=labels, name="by_space", attrs=attrs),
+            "unique_variance",
+            refused,
+            0.0,
+            xr.DataArray(delta, dims=("seed", "space", "channel", "block"), coords=labels, name="blocks"),
+            over_time,
+            time,
+            epochs,
+            at,
+        )
+
+    return maps(answer.delta)
+
+
+def _constant(x: Tensor, loss: str) -> Tensor:
+    """The best prediction that knows nothing: (1, channel)."""
+    mean = x.mean(0, keepdim=True)
+    return mean if loss == "squared" else mean.clamp_min(1e-12).log()
+
+
+def _least(x: Tensor, loss: str) -> Tensor:
+    """The least loss possible: (time, channel)."""
+    return torch.zeros_like(x) if loss == "squared" else x - torch.special.xlogy(x, x)
+
+
+def _values(space: Space, variables: pd.DataFrame) -> np.ndarray:
+    """The variables of a space as numbers, angles as cosine and sine, labels as one column each: (time, k)."""
+    if isinstance(space, Discrete):
+        return pd.get_dummies(variables[space.variable]).to_numpy(np.float32)
+    return regression_values(space, variables).astype(np.float32)  # type: ignore[arg-type]
+
+
+def _white(part: Tensor) -> Tensor:
+    """Columns with zero mean and the identity as covariance: (seed, n, k); directions without variance become 0."""
+    part = part.double() - part.double().mean(1, keepdim=True)
+    values, axes = torch.linalg.eigh(part.mT @ part / part.shape[1])
+    keep = values > 1e-8 * values.amax(-1, keepdim=True).clamp_min(1e-30)
+    scale = torch.where(keep, values.clamp_min(1e-30).rsqrt(), 0.0)
+    return (part @ (axes * scale[:, None])).float()

@@ -1,0 +1,67 @@
+"""Which channels carry which space: from unique variances in blocks of time to calls with q-values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats
+
+__all__ = ["call_channels"]
+
+
+def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[str] = ()) -> pd.DataFrame:
+    """Test every channel and space: does the space save held-out loss?
+
+    The mean over blocks is compared with its standard error, which has two parts: the spread over blocks of time
+    and, with several seeds, the spread of the seeds' means. p is that of a one-sided t-test with one degree of
+    freedom less than blocks. A channel that does not carry a space loses a little by it on held-out time, so the
+    test is conservative.
+
+    Parameters
+    ----------
+    blocks : DataArray (seed, space, channel, block), see `ascribo.attribution.unique`. A seed whose space does not
+        count is NaN there.
+    q : false discovery rate within each space (Benjamini and Hochberg).
+    refused : spaces that have no map: their numbers are NaN and nothing is called.
+
+    Examples
+    --------
+    >>> noise = np.random.default_rng(0).normal(size=(1, 1, 3, 30))
+    >>> blocks = xr.DataArray(noise + np.array([0, 0, 5.0])[:, None], dims=("seed", "space", "channel", "block"))
+    >>> blocks = blocks.assign_coords(space=["a"], channel=["one", "two", "three"])
+    >>> call_channels(blocks).called.tolist()
+    [False, False, True]
+    """
+    if not 0 < q < 1:
+        raise ValueError(f"q={q!r}: expected a false discovery rate between 0 and 1.")
+    values = blocks.transpose("seed", "space", "channel", "block").values
+    count = values.shape[-1]
+    of_blocks, of_seeds = np.nanmean(values, 0), values.mean(-1)
+    seeds = np.isfinite(of_seeds).sum(0)
+    score = np.nanmean(of_seeds, 0)
+    error = np.sqrt(of_blocks.var(-1, ddof=1) / count + np.nanvar(of_seeds, 0) / np.maximum(seeds - 1, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = stats.t.sf(score / error, count - 1)
+    p = np.where(error > 0, p, 1.0)
+    wide = stats.t.ppf(0.975, count - 1) * error
+    tables = []
+    for k, space in enumerate(blocks["space"].values.tolist()):
+        table = pd.DataFrame(
+            {
+                "channel": blocks["channel"].values,
+                "space": space,
+                "score": score[k],
+                "ci_low": score[k] - wide[k],
+                "ci_high": score[k] + wide[k],
+                "p": p[k],
+                "q": stats.false_discovery_control(p[k]),
+            }
+        )
+        if space in refused:
+            table.loc[:, ["score", "ci_low", "ci_high", "p", "q"]] = np.nan
+        table["called"] = table["q"] <= q
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)

@@ -1,0 +1,236 @@
+"""How many dimensions a space needs: as many as different seeds agree on.
+
+001, section C: up to the true dimension the embedding is identified up to an affine map, so seeds agree after
+affine alignment; with more dimensions the guarantee is gone and so is the agreement. No truth is needed to see it.
+
+The rule here is **the largest dimension whose consistency is within a tolerance of the best one**. Consistency is
+R² with every direction counting the same (`ascribo.evidence.stability`), over the seeds that reached about the same
+loss as the best. Why, from box data with 3 + 3 latents and ten seeds:
+
+- *Largest*, not the peak: too small an embedding agrees as well, wherever all seeds choose the same compromise
+  (0.998 for two dimensions of a space that needs three, the three themselves 0.999), so the peak may be too low.
+- *Every direction counts the same*: one direction too many does not reproduce, which costs up to 1/dim of this
+  measure (0.77 for four dimensions instead of three). Weighted by variance, as in the paper, it costs next to
+  nothing where the spare directions vary little: a space that follows three variables had 0.999 with three
+  dimensions and 0.995 with ten.
+- *The seeds near the best*: two of ten seeds in a local minimum took the mean over all pairs from 0.999 to 0.93, at
+  the true dimension. Their InfoNCE gives them away: in the runs looked at such seeds lacked 3.6 to 7% of the best
+  one's gain over chance, those of one minimum up to 2%.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ..losses import chance
+from ..recording import Recording, nearest
+from ..spaces import Space, layout
+from ..training import one_thread
+from .stability import WHOLE, mean_over_pairs, pairwise_r2
+
+if TYPE_CHECKING:
+    from ..estimator import ContrastiveEmbedding
+
+__all__ = ["ChosenDimension", "largest_consistent", "seed_consistency", "select_dimension"]
+
+TOLERANCE = 0.03
+LOST = 0.03
+"""Share of the best seed's gain over chance that another may lack and still count as at the same minimum."""
+MEASURES = ("consistency", "ci_low", "ci_high", "bits", "variance_weighted")
+Size = TypeVar("Size", int, tuple[int, ...])
+
+
+@dataclass(frozen=True)
+class ChosenDimension:
+    """The dimension of one space, and what it was chosen from.
+
+    space : its name.
+    dim : the largest dimension whose consistency is within `tolerance` of the best; None if the space collapsed
+        whatever its dimension, in which case there is nothing to choose.
+    curve : DataFrame, one row per candidate: dim, consistency, ci_low, ci_high, bits, variance_weighted, all of the
+        space's own block (see `seed_consistency`), whole (the consistency of the whole embedding), collapsed.
+    """
+
+    space: str
+    dim: int | None
+    curve: pd.DataFrame
+    tolerance: float
+
+
+def select_dimension(
+    X,
+    y=None,
+    *,
+    spaces: Mapping[str, Space],
+    space: str,
+    dims: Iterable[int] = range(2, 11),
+    seeds: int = 6,
+    tolerance: float = TOLERANCE,
+    samples: int = 10_000,
+    **parameters,
+) -> ChosenDimension:
+    """Choose the dimension of one space by the agreement of seeds, the other spaces being as they are given.
+
+    Parameters
+    ----------
+    X, y : the recording, as in `ContrastiveEmbedding.fit`.
+    spaces : all spaces of the model. space : the name of the one whose `dim` is to be chosen.
+    dims : candidates.
+    seeds : models per candidate, trained together. Train them well: a model that is not at its minimum does not
+        reproduce either. With two or three, a pair that agrees by accident can mislead.
+    tolerance : how far under the best consistency a dimension may lie. A direction too many costs up to 1/dim, so
+        this must be less.
+    samples : evenly spaced time steps of the recording, held-out ones among them, on which seeds are compared.
+    parameters : of `ContrastiveEmbedding` (steps, penalty, n_jobs, random_state, ...).
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=1000)
+    >>> settings = {"seeds": 2, "steps": 20, "batch_size": 64, "penalty": 0, "random_state": 0}
+    >>> chosen = select_dimension(data, spaces={"x": asc.Follow("x", dim=1)}, space="x", dims=(1, 2), **settings)
+    >>> list(chosen.curve["dim"])
+    [1, 2]
+    """
+    from ..estimator import ContrastiveEmbedding  # which needs this package itself
+
+    recording, dims = Recording.of(X, y), list(dims)
+    if space not in spaces:
+        raise ValueError(f"no space {space!r}{nearest(space, spaces)}")
+    _check(dims, seeds, tolerance)
+    checkpoint, rows = parameters.pop("checkpoint", None), []
+    for dim in dims:
+        model = ContrastiveEmbedding(
+            {**spaces, space: replace(spaces[space], dim=int(dim))},  # type: ignore[type-var]
+            seeds=seeds,
+            checkpoint=None if checkpoint is None else Path(checkpoint) / f"dim-{dim}",
+            **parameters,
+        ).fit(recording)
+        found = seed_consistency(model, recording, samples=samples).set_index("space")
+        row = {"dim": int(dim)} | {name: float(found.loc[space, name]) for name in MEASURES}  # type: ignore[arg-type]
+        gone = bool(model.goodness_of_fit_.set_index("space")["collapsed"][space])
+        rows.append({**row, "whole": found.loc[WHOLE, "consistency"], "collapsed": gone})
+    curve = pd.DataFrame(rows)
+    # a collapsed block is rounding blown up to unit variance: its agreement means nothing
+    values = np.where(curve["collapsed"], np.nan, curve["consistency"])
+    dim = None if np.isnan(values).all() else largest_consistent(dims, values, tolerance=tolerance)
+    return ChosenDimension(space, dim, curve, tolerance)
+
+
+def largest_consistent(dims: Sequence[Size], consistency, bits=None, tolerance: float = TOLERANCE) -> Size:
+    """The largest of `dims` whose consistency is within `tolerance` of the best; NaN is never chosen.
+
+    For several spaces at once dims are tuples, and the largest is that with the largest sum. Their consistency
+    should be the lowest of the spaces', since each of them is to be identified. Of equal sums the one with the most
+    bits is chosen (summed over spaces): dimensions may move consistently to a space that makes less of them.
+
+    >>> largest_consistent([2, 3, 4], [0.998, 0.999, 0.79])
+    3
+    >>> largest_consistent([(2, 4), (3, 3), (3, 4)], [0.998, 0.997, 0.72], bits=[11.5, 12.0, 11.8])
+    (3, 3)
+    """
+    values = np.asarray(consistency, dtype=float)
+    if len(values) != len(dims) or np.isnan(values).all():
+        raise ValueError(f"{len(dims)} dimensions with consistency {values}: expected a number for each.")
+    near = [k for k in range(len(dims)) if values[k] >= np.nanmax(values) - tolerance]
+    ties = values if bits is None else np.asarray(bits, dtype=float)
+    return dims[max(near, key=lambda k: (np.sum(dims[k]), ties[k]))]
+
+
+def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 10_000) -> pd.DataFrame:
+    """How far the seeds of a fitted model agree, for each space and for the whole embedding.
+
+    Compared are the seeds that ended near the lowest loss (see `near_best`): identifiability is a property of the
+    minimum, and a seed that stopped in a poor local one says nothing about it.
+
+    Parameters
+    ----------
+    X, y : the recording, as a rule the one that the model was fitted to.
+    samples : evenly spaced time steps to compare.
+
+    Returns
+    -------
+    DataFrame with one row per space and one called "whole": space, dim, consistency (mean over pairs, every
+    direction counting the same), ci_low, ci_high (95%, seeds drawn with replacement; NaN if fewer than three are
+    compared), variance_weighted (the paper's measure, over the same pairs), bits, compared (seeds).
+    """
+    check_is_fitted(model)
+    if model.model_.seeds < 2:
+        raise ValueError("the model has one seed: fit it with seeds=3 or more to see how far they agree.")
+    z, kept = _embeddings(model, Recording.of(X, y), samples), near_best(model)
+    bits = dict(zip(model.goodness_of_fit_["space"], model.goodness_of_fit_["bits"], strict=True))
+    bits[WHOLE] = sum(bits.values())
+    rows = []
+    for name, where in {**layout(model.model_.spaces), WHOLE: slice(None)}.items():
+        block = [z[k][:, where] for k in kept]
+        by_direction, by_variance = (pairwise_r2(block, weight) for weight in ("direction", "variance"))
+        low, high = _interval(by_direction)
+        rows.append(
+            {
+                "space": name,
+                "dim": block[0].shape[1],
+                "consistency": mean_over_pairs(by_direction),
+                "ci_low": low,
+                "ci_high": high,
+                "variance_weighted": mean_over_pairs(by_variance),
+                "bits": float(bits[name]),
+                "compared": len(kept),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def near_best(model: ContrastiveEmbedding, last: int = 100) -> list[int]:
+    """The seeds whose loss over their last steps, without the penalty, is within 3% of the best; at least two.
+
+    The 3% are of the best seed's gain over chance, as those that `penalty="auto"` may give up.
+    """
+    history = model.history_
+    loss = history["infonce"].sum("space", skipna=False) + history["mse"].sum("regression", skipna=False)
+    # a seed that stopped early has NaN after its end
+    ends = np.array([curve[np.isfinite(curve)][-last:].mean() for curve in loss.transpose("seed", "step").values])
+    # knowing nothing costs log N per contrast and, its targets being standardised, 1 per regression
+    ignorant = history.sizes["space"] * chance(model.batch_size) + history.sizes["regression"]
+    near = ends <= ends.min() + LOST * max(0.0, ignorant - ends.min())
+    return sorted(np.argsort(ends)[: max(2, int(near.sum()))].tolist())
+
+
+def _embeddings(model: ContrastiveEmbedding, recording: Recording, samples: int) -> np.ndarray:
+    """(seed, samples, dim) float64: what `transform(X, seed=k)` gives, all seeds in one pass over some steps."""
+    recording, fitted = model._check(recording), model.model_
+    steps = np.unique(np.linspace(0, len(recording) - 1, min(samples, len(recording))).astype(np.int64))
+    with one_thread():
+        z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, steps)
+    return z.cpu().numpy().astype(np.float64)
+
+
+def _interval(matrix: np.ndarray, draws: int = 1000, level: float = 0.95) -> tuple[float, float]:
+    """Percentile interval of the mean over pairs, when the models, not the pairs, are drawn with replacement."""
+    n = len(matrix)
+    if n < 3:
+        return np.nan, np.nan
+    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=draws).astype(float)
+    between = np.where(np.eye(n, dtype=bool), 0, matrix)  # a model drawn twice says nothing about pairs
+    pairs = counts.sum(1) ** 2 - np.square(counts).sum(1)
+    means = np.einsum("di,ij,dj->d", counts, between, counts)[pairs > 0] / pairs[pairs > 0]
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _check(dims: list[int], seeds: int, tolerance: float) -> None:
+    if not dims or any(isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1 for d in dims):
+        raise ValueError(f"dims={dims!r}: expected one or more integers of at least 1.")
+    if seeds < 2:
+        raise ValueError(f"seeds={seeds!r}: agreement needs two seeds, better six.")
+    if not 0 <= tolerance < 1 / max(dims):
+        raise ValueError(
+            f"tolerance={tolerance!r}: expected a number from 0 to less than 1/{max(dims)}, which is what one "
+            "direction too many can cost."
+        )

@@ -1,0 +1,369 @@
+"""Is a space related to the channels at all? Models fitted to shifted variables say what chance would give.
+
+Held-out bits above zero are not enough: variables and channels that both move slowly agree by chance, and held-out
+blocks lie close to training data in time. So the same model is fitted to copies of the recording in which the
+variables are shifted around a circle against the channels: everything is as slow as it was, only the relation is
+gone. If there was none, the bits of the real model are one draw among those of the shifted ones, and
+
+    p = (1 + number of shifted models with at least as many bits) / (1 + shifts)
+
+is at most α with probability α. This needs lags that are drawn alike: 0 may not lie further from the others than
+they do from each other, since copies that resemble each other more than the real one are fewer than they look.
+
+All models of all recordings are trained in as few stacks as possible.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from ..checks import check_parameters, check_recording, resolve_spaces
+from ..embedder import Embedder
+from ..engine.stacks import pack, train_stack
+from ..pairs import Following, Groups, Pairs, SameLabel, known, regression_statistics, regression_targets
+from ..penalty import schedule_of
+from ..recording import Recording
+from ..spaces import Discrete, Follow, Regress, Space, Time
+from ..training import EagerSteps, Problem, Settings, one_thread, run_steps
+from .goodness import TEMPERATURES, block_interval, goodness_of_fit
+
+__all__ = ["draw_lags", "shift_test", "shift_tests", "shifted_pairs"]
+
+MOST_ON_HOST = 10
+"""Models in one stack on a CPU. More would not fit into its cache: 40 took 2.5 times as long a model as 10."""
+FEWEST_STRETCHES = 12
+"""With fewer independent stretches of time than this the seam of the circle shows, and p comes out too small."""
+
+
+def shift_test(
+    model, X, y=None, *, shifts: int = 39, only: Sequence[str] | None = None, random_state=0
+) -> pd.DataFrame:
+    """Test every space of a model against models fitted to shifted variables.
+
+    Parameters
+    ----------
+    model : ContrastiveEmbedding, fitted or not. Its parameters are used and it is left as it is; `seeds`,
+        `early_stop` and `checkpoint` are not: each copy gets one model, all train for all `steps`.
+    X, y : the recording, as for `model.fit`.
+    shifts : number of shifted copies; the smallest p is 1 / (1 + shifts). p < 0.05 needs more than 19.
+    only : names of the spaces to test; None for all.
+    random_state : of the lags, the initial values and the batches.
+
+    Returns
+    -------
+    DataFrame, one row per space: space, bits (held-out bits above chance of the model of the real recording),
+    bits_low and bits_high (95% interval over held-out blocks of time), null_mean and null_high (mean and 95th
+    percentile of the bits of the shifted models), shifts, p. All bits are at the best of a few temperatures (see
+    `goodness_of_fit`), which makes the test fit for overfitted models too: a related variable gives an embedding
+    that is surer of itself, and if it is too sure, fewer plain bits than an unrelated one.
+
+    Notes
+    -----
+    Variables are shifted as one circle through all epochs, which stay where the channels are; lags are at least
+    half of T / (1 + shifts) time steps from 0 and from each other. Held-out blocks are the same time steps in all.
+    A `Time` space has no variable: its null pairs step t with the neighbour of another step, t + lag + offset, lag
+    counted through the steps in use. Where a model has both, there are `shifts` copies of each kind, in which the
+    other is left as it is: with hybrid="whole" one shapes the other.
+
+    All variables are shifted together. If one space is related to the channels and another is not, the null of the
+    latter therefore comes from models without the former; test it in a model of its own if that matters.
+
+    The null is: no relation, and variables whose behaviour does not change in the course of the recording. A
+    shifted copy has a seam, where the end of the variables meets their beginning. This matters when they move so
+    slowly that the recording holds few stretches that do not depend on each other, or when they drift from
+    beginning to end: the test then warns.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=1200)
+    >>> small = dict(steps=60, batch_size=64, encoder=asc.MLP((16,)), penalty=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, **small)
+    >>> shift_test(model, data, shifts=4)[["space", "shifts", "p"]]
+      space  shifts    p
+    0     x       4  0.2
+    """
+    return shift_tests(model, [Recording.of(X, y)], shifts=shifts, only=only, random_state=random_state)[0]
+
+
+def shift_tests(
+    model,
+    recordings: Sequence[Recording],
+    *,
+    shifts: int = 39,
+    only: Sequence[str] | None = None,
+    random_state=0,
+) -> list[pd.DataFrame]:
+    """`shift_test` of many independent recordings; on a GPU all their models train in as few stacks as fit."""
+    from ..estimator import _device  # which itself imports this package
+
+    if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
+        raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
+    check_parameters(model)
+    device = _device(model.device)
+    settings = Settings(
+        steps=int(model.steps),
+        batch_size=int(model.batch_size),
+        learning_rate=float(model.learning_rate),
+        schedule=schedule_of(model.penalty),
+        exact_penalty=bool(model.exact_penalty),
+        device=str(device),
+    )
+    states = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(recordings))
+    tasks = []
+    for recording, state in zip(recordings, states, strict=True):
+        tasks.append(_prepare(model, recording, int(shifts), only, np.random.default_rng(state)))
+    n_jobs = 1 if model.n_jobs is None or device.type != "cpu" else model.n_jobs
+    with one_thread():
+        trained = _train(tasks, settings, n_jobs, bool(model.progress))
+        return [_table(*pair, settings, int(shifts)) for pair in zip(tasks, trained, strict=True)]
+
+
+def draw_lags(steps: int, shifts: int, rng: np.random.Generator) -> np.ndarray:
+    """Lags (shifts,) on a circle of `steps`, rising; 0 and they are a random set of 1 + shifts spaced points.
+
+    The points are at least half as far apart as evenly spaced ones would be, and all such sets are equally
+    likely: 0 is one of them like any other.
+
+    >>> draw_lags(100, 4, np.random.default_rng(0))
+    array([24, 46, 61, 80])
+    """
+    least = steps // (2 * (shifts + 1))
+    if least < 1:
+        raise ValueError(
+            f"{shifts} shifts of {steps} time steps cannot be told apart: use at most {max(0, steps // 2 - 1)} "
+            "shifts, or a longer recording."
+        )
+    spare = steps - (shifts + 1) * least
+    bars = np.sort(rng.choice(spare + shifts, shifts, replace=False))  # a uniform composition of `spare`
+    gaps = least + np.diff(np.r_[-1, bars, spare + shifts]) - 1
+    return np.cumsum(gaps)[:-1]
+
+
+def shifted_pairs(
+    spaces: Mapping[str, Space],
+    variables: pd.DataFrame,
+    segments: np.ndarray,
+    epochs: np.ndarray,
+    *,
+    variables_by: int = 0,
+    time_by: int = 0,
+) -> tuple[Pairs, pd.DataFrame]:
+    """`Pairs` with the variables moved later by a lag, and the neighbours of time spaces by another.
+
+    segments : (time,) as for `Pairs`, of the channels. epochs : (time,) of the recording.
+
+    Returns the pairs and the shifted variables. Changes of variables are taken within the variables' own epochs,
+    wherever the shift has brought them, and not across the seam of the circle; neighbours in time are neighbours
+    within a segment. With both lags 0 the distribution is that of `Pairs`.
+
+    >>> table, zeros = pd.DataFrame({"x": np.arange(8.0)}), np.zeros(8, int)
+    >>> from ascribo import Follow
+    >>> pairs, moved = shifted_pairs({"x": Follow("x", 1)}, table, zeros, zeros, variables_by=3)
+    >>> moved["x"].to_list()
+    [5.0, 6.0, 7.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    >>> pairs.positive["x"].starts
+    array([0, 1, 3, 4, 5, 6])
+    """
+    steps = len(segments)
+    origin = np.roll(np.arange(steps), variables_by)
+    moved = variables.iloc[origin].reset_index(drop=True)
+    pairs = Pairs(spaces, moved, segments)
+    for name, positive in pairs.positive.items():
+        space = spaces[name]
+        if isinstance(space, Time):
+            pool = pairs.uniform[pairs.rows[name][0]]
+            pairs.positive[name] = _partners(pool, np.asarray(space.offsets), segments, time_by / steps)
+        elif isinstance(positive, Following):
+            good = (segments >= 0) & known(space, moved)
+            start, stop = np.arange(steps - positive.offset), np.arange(positive.offset, steps)
+            change = good[start] & good[stop] & (epochs[origin[start]] == epochs[origin[stop]])
+            change &= origin[stop] - origin[start] == positive.offset
+            if not change.any():
+                raise ValueError(
+                    f"space {name!r}: after a shift by {variables_by} no change of its variables is left."
+                )
+            pairs.positive[name] = replace(positive, starts=start[change])
+    return pairs, moved
+
+
+def _partners(pool: np.ndarray, offsets: np.ndarray, segments: np.ndarray, share: float) -> SameLabel:
+    """Positives of a time space as a table: those of step pool[i] are the neighbours of step pool[i + lag].
+
+    share : the lag as a share of the circle. It is counted through the pool, so that a partner of a held-out step
+    is held out, and is (where the pool is long enough) at least one segment long: partners come from elsewhere.
+    """
+    size, lag = len(pool), 0
+    if share:
+        least = min(int(np.bincount(segments[pool]).max()), size // 4)
+        lag = least + round(share * (size - 2 * least))
+    codes = np.zeros(len(segments), dtype=np.int64)
+    codes[pool] = np.arange(size)
+    neighbours = np.roll(pool, -lag)[:, None] + offsets
+    return SameLabel(codes, Groups(neighbours.ravel(), np.arange(size + 1) * len(offsets)))
+
+
+def _warn_if_slow(name: str, space: Space, variables: pd.DataFrame) -> None:
+    """Warn where the lag at which the autocorrelation falls below 1/e is a large part of the recording."""
+    if isinstance(space, Discrete):
+        codes = pd.factorize(variables[space.variable])[0]
+        values = (codes[:, None] == np.arange(min(20, codes.max() + 1))).astype(float)
+    else:
+        assert isinstance(space, Follow | Regress)
+        values = variables[list(space.variables)].to_numpy(dtype=np.float64)
+        turn = np.exp(2j * np.pi * values / space.period)
+        values = np.where(np.isin(space.variables, space.circular), turn, values)
+    steps = len(values)
+    values = np.nan_to_num((values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0))
+    power = np.square(np.abs(np.fft.fft(values, 2 * steps, axis=0))).sum(1)
+    correlation = np.fft.ifft(power).real[:steps]
+    below = np.flatnonzero(correlation < correlation[0] / np.e)
+    stretches = steps / (below[0] if len(below) else steps)
+    if stretches < FEWEST_STRETCHES:
+        warnings.warn(
+            f"space {name!r}: its variables move so slowly that the recording holds about {stretches:.0f} "
+            f"stretches that do not depend on each other, fewer than {FEWEST_STRETCHES}: p may be too small "
+            "(in simulations p ≤ 0.05 came up in about 10% of unrelated recordings). Use a longer recording.",
+            stacklevel=5,
+        )
+
+
+@dataclass(frozen=True)
+class _Task:
+    """All models of one recording: the real one first, then the copies.
+
+    null : for each space that is tested the numbers of the models it is compared with.
+    """
+
+    problems: list[Problem]
+    seeds: list[int]
+    judged: list[Pairs]
+    testing: np.ndarray
+    null: dict[str, slice]
+
+
+def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, rng: np.random.Generator) -> _Task:
+    from ..fitting import prepare  # which itself imports this package
+
+    spaces = resolve_spaces(model.spaces, given)
+    tested = list(spaces if only is None else [only] if isinstance(only, str) else only)
+    if not tested or any(name not in spaces for name in tested):
+        raise ValueError(f"only={only!r}: expected names of spaces of the model ({', '.join(spaces)}), or None.")
+    recording = check_recording(model, given, spaces)
+    for name in tested:
+        if spaces[name].variables:
+            _warn_if_slow(name, spaces[name], recording.variables)
+    options = {name: getattr(model, name) for name in ("encoder", "hybrid", "validation_fraction")}
+    prepared = prepare(recording, spaces, **options)
+    real, testing = prepared.problem, prepared.testing
+    lags = draw_lags(len(recording), shifts, rng).tolist()
+    moves: list[dict[str, int]] = [{}]
+    null = {}
+    for kind, is_kind in (("variables_by", False), ("time_by", True)):
+        of_kind = [name for name in tested if isinstance(spaces[name], Time) == is_kind]
+        if of_kind:
+            null.update(dict.fromkeys(of_kind, slice(len(moves), len(moves) + shifts)))
+            moves += [{kind: lag} for lag in lags]
+    problems, judged, used = [], [], np.flatnonzero(real.segments >= 0)
+    for move in moves:
+        pairs, moved = shifted_pairs(spaces, recording.variables, real.segments, recording.epochs, **move)
+        targets = {
+            name: regression_targets(space, moved, regression_statistics(space, moved, used))
+            for name, space in spaces.items()
+            if isinstance(space, Regress)
+        }
+        problems.append(replace(real, pairs=pairs, targets=targets))
+        judged.append(shifted_pairs(spaces, recording.variables, testing, recording.epochs, **move)[0])
+    seeds = rng.integers(np.iinfo(np.int32).max, size=len(problems)).tolist()
+    return _Task(problems, seeds, judged, testing, null)
+
+
+def _train(tasks: Sequence[_Task], settings: Settings, n_jobs: int, progress: bool) -> list[dict[str, Tensor]]:
+    """Stacked parameters (model, ...) of every task, on the CPU."""
+    cells = [(t, k) for t, task in enumerate(tasks) for k in range(len(task.problems))]
+    if torch.device(settings.device).type == "cuda":
+        packed = pack([tasks[t].problems[k] for t, k in cells], settings.batch_size)
+        stacks = [[cells[number] for number in part] for part in packed]
+    else:  # a stack has one recording there
+        alike = [(t, part) for t, task in enumerate(tasks) for part in pack(task.problems, 0, float("inf"))]
+        jobs = -(-effective_n_jobs(n_jobs) // len(alike))
+        stacks = [
+            [(t, k) for k in share.tolist()]
+            for t, part in alike
+            for share in np.array_split(part, min(len(part), max(jobs, -(-len(part) // MOST_ON_HOST))))
+        ]
+    workers = min(effective_n_jobs(n_jobs), len(stacks))
+    work = (
+        delayed(_train_stack)(
+            *zip(*((tasks[t].problems[k], tasks[t].seeds[k]) for t, k in stack), strict=True),
+            settings,
+            progress and (workers == 1 or number == 0),  # processes advance side by side
+        )
+        for number, stack in enumerate(stacks)
+    )
+    trained: list[dict[str, Tensor]] = list(Parallel(n_jobs=workers)(work))  # type: ignore[arg-type]
+    models = {
+        cell: {name: value[place] for name, value in parameters.items()}
+        for stack, parameters in zip(stacks, trained, strict=True)
+        for place, cell in enumerate(stack)
+    }
+    return [
+        {name: torch.stack([models[t, k][name] for k in range(len(task.problems))]) for name in models[t, 0]}
+        for t, task in enumerate(tasks)
+    ]
+
+
+def _train_stack(problems: Sequence[Problem], seeds: Sequence[int], settings: Settings, progress: bool):
+    if torch.device(settings.device).type == "cuda":
+        return train_stack(
+            problems, seeds, [settings.schedule] * len(seeds), settings, progress=progress
+        ).parameters
+    with one_thread():
+        steps = EagerSteps(problems, seeds, settings)
+        return run_steps(steps, problems[0].objectives, len(seeds), settings, "", progress, None).parameters
+
+
+def _table(task: _Task, parameters: Mapping[str, Tensor], settings: Settings, shifts: int) -> pd.DataFrame:
+    """Judge all models of a task on the same held-out steps, and compare."""
+    real = task.problems[0]
+    X, embedder = real.X.to(settings.device), Embedder(real.module, real.spaces)
+    alike: dict[str, list[int]] = {}
+    for number, pairs in enumerate(task.judged):  # missing values may give copies rows of their own
+        alike.setdefault(repr(pairs.rows), []).append(number)
+    bits = np.empty((len(task.problems), len(real.spaces)))
+    low = high = np.empty(0)
+    for members in alike.values():
+        fit = goodness_of_fit(
+            *(embedder, {name: value[members].to(X.device) for name, value in parameters.items()}, real.spaces, X),
+            *(task.testing, [task.judged[k] for k in members], [task.problems[k].targets for k in members]),
+            batch=min(settings.batch_size, int((task.testing >= 0).sum())),
+            seed=task.seeds[0],
+            temperatures=TEMPERATURES,
+        )
+        bits[members] = fit.bits
+        if members[0] == 0:
+            low, high = block_interval(fit.block_bits[:, 0], fit.block_share[:, 0])
+    tested = [k for k, name in enumerate(real.spaces) if name in task.null]
+    names = [list(real.spaces)[k] for k in tested]
+    null = np.stack([bits[task.null[name], k] for name, k in zip(names, tested, strict=True)])
+    return pd.DataFrame(
+        {
+            "space": names,
+            "bits": bits[0, tested],
+            "bits_low": low[tested],
+            "bits_high": high[tested],
+            "null_mean": null.mean(1),
+            "null_high": np.quantile(null, 0.95, axis=1),
+            "shifts": shifts,
+            "p": (1 + (null >= bits[0, tested, None]).sum(1)) / (1 + shifts),
+        }
+    )

@@ -1,0 +1,349 @@
+"""How far embeddings and maps agree: of seeds, of halves of a recording, of sessions.
+
+An identified embedding is the same up to an affine map, so agreement is R² after affine alignment (001, section C).
+Two ways to weight it:
+
+- "variance" (the papers'): the share of the target's total variance that is explained. A direction in which an
+  embedding varies little counts little, although the affine map that is free anyway could stretch it.
+- "direction": the target is brought to unit variance in every direction first. This is the mean of the squared
+  canonical correlations, the same for every basis of either embedding and the same both ways. A direction without
+  variance counts as not explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+import xarray as xr
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from ..attribution import AttributionMaps
+from ..recording import Recording
+from ..spaces import layout
+
+if TYPE_CHECKING:
+    from ..estimator import ContrastiveEmbedding
+
+__all__ = ["SplitHalf", "consistency", "consistency_by_label", "map_consistency", "split_half"]
+
+DEAD = 1e-6
+"""Spread of a direction, relative to the widest one, under which it is rounding."""
+DIMS = ("channel", "space")
+WHOLE = "whole"
+"""Name of the row about all spaces together."""
+
+
+def consistency(embeddings, weight: str = "variance") -> pd.DataFrame:
+    """R² of every embedding from every other one, after the best affine map.
+
+    Parameters
+    ----------
+    embeddings : (n, time, dim) array, list of (time, dim) arrays, or dict name -> array. Row t is the same time
+        step in all of them; the numbers of dimensions may differ.
+    weight : "variance" or "direction", see the top of this module.
+
+    Returns
+    -------
+    DataFrame with one row per ordered pair: source, target, r2. The consistency is the mean of `r2`. A target that
+    does not vary has NaN.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(1000, 2))
+    >>> table = consistency({"a": z, "b": z @ [[1, 2], [0, 1]] + 5, "c": rng.normal(size=(1000, 2))})
+    >>> table.round(2).head(3)
+      source target   r2
+    0      a      b  1.0
+    1      a      c  0.0
+    2      b      a  1.0
+    """
+    if weight not in ("variance", "direction"):
+        raise ValueError(f"weight={weight!r}: expected 'variance' or 'direction'.")
+    named = _named(embeddings)
+    arrays = [_embedding(z, name) for name, z in named.items()]
+    if len({len(z) for z in arrays}) > 1:
+        raise ValueError(
+            f"embeddings of {[len(z) for z in arrays]} time steps: expected the same steps of all of them. Compare "
+            "different recordings with consistency_by_label."
+        )
+    names, r2 = list(named), pairwise_r2(arrays, weight)
+    pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+    return pd.DataFrame(
+        {
+            "source": [names[i] for i, _ in pairs],
+            "target": [names[j] for _, j in pairs],
+            "r2": [r2[i, j] for i, j in pairs],
+        }
+    )
+
+
+def consistency_by_label(
+    embeddings, labels, bins: int | None = 10, least: int = 5, weight: str = "variance"
+) -> pd.DataFrame:
+    """`consistency` of embeddings of different recordings, matched by the variables that they share.
+
+    Each embedding is averaged within bins of the variables; bins that all recordings visit are the rows that are
+    compared. With m such bins, embeddings that have nothing in common reach about dim / (m - 1): use many.
+
+    Parameters
+    ----------
+    embeddings : list or dict of (time, dim) arrays, one per recording.
+    labels : list or dict of (time,) or (time, variable) arrays, in the same order. Steps with missing values are
+        left out.
+    bins : bins per variable, of equal width over the range that the recordings share. None: every value (or row of
+        values) is a bin of its own, for discrete labels.
+    least : time steps that a bin must have in every recording.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.uniform(size=2000), rng.uniform(size=3000)
+    >>> curve = lambda v: np.stack([np.cos(v), np.sin(v)], axis=1)
+    >>> consistency_by_label([curve(x), 3 * curve(y) + 1], [x, y]).round(2)
+       source  target   r2
+    0       0       1  1.0
+    1       1       0  1.0
+    """
+    named = _named(embeddings)
+    given = list(labels.values()) if isinstance(labels, Mapping) else list(labels)
+    if len(given) != len(named):
+        raise ValueError(f"{len(given)} arrays of labels for {len(named)} embeddings: expected one for each.")
+    if isinstance(labels, Mapping) and list(labels) != list(named):
+        raise ValueError(
+            f"labels of {list(labels)} for embeddings {list(named)}: expected the same names and order."
+        )
+    arrays, tables = [], []
+    for (name, z), label in zip(named.items(), given, strict=True):
+        arrays.append(_embedding(z, name))
+        tables.append(pd.DataFrame(np.asarray(label)))
+        if len(arrays[-1]) != len(tables[-1]):
+            raise ValueError(f"embedding {name!r} has {len(arrays[-1])} time steps, its labels {len(tables[-1])}.")
+    if len({table.shape[1] for table in tables}) > 1:
+        raise ValueError(
+            f"labels with {[t.shape[1] for t in tables]} variables: expected the same ones everywhere."
+        )
+    if bins is not None:
+        tables = _binned(tables, bins)
+    stacked = pd.concat(tables, ignore_index=True)
+    # steps whose labels are missing belong to no bin
+    codes = stacked.groupby(list(stacked.columns)).ngroup().fillna(-1).to_numpy(dtype=int)
+    parts = np.split(codes, np.cumsum([len(z) for z in arrays])[:-1])
+    counts = np.stack([np.bincount(part[part >= 0], minlength=codes.max() + 1) for part in parts])
+    shared = (counts >= least).all(0)
+    widest = max(z.shape[1] for z in arrays)
+    if shared.sum() < widest + 2:
+        raise ValueError(
+            f"{shared.sum()} bins have {least} time steps or more in every recording; embeddings of {widest} "
+            f"dimensions need {widest + 2}, better many more. Use other bins (now {bins}), or recordings that "
+            "overlap more."
+        )
+    means = {}
+    for name, z, part, count in zip(named, arrays, parts, counts, strict=True):
+        total = np.zeros((len(count), z.shape[1]))
+        np.add.at(total, part[part >= 0], z[part >= 0])
+        means[name] = total[shared] / count[shared, None]
+    return consistency(means, weight)
+
+
+def map_consistency(maps) -> pd.DataFrame:
+    """Correlation of the scores of every pair of maps over their channels, by space.
+
+    Parameters
+    ----------
+    maps : list or dict of `AttributionMaps`, or of their `by_space` arrays: of seeds, sessions or halves. Channels
+        are matched by name; those and the spaces that are not in all maps are left out.
+
+    Returns
+    -------
+    DataFrame with one row per space and pair: space, first, second, spearman, pearson. Both are NaN where one of
+    the maps was refused.
+
+    Examples
+    --------
+    >>> scores = xr.DataArray([[0.1], [0.5], [0.9]], coords=[["a", "b", "c"], ["place"]], dims=["channel", "space"])
+    >>> map_consistency({"early": scores, "late": scores[::-1] ** 2}).round(2)
+       space  first second  spearman  pearson
+    0  place  early   late       1.0     0.97
+    """
+    named = {name: m.by_space if isinstance(m, AttributionMaps) else m for name, m in _named(maps).items()}
+    channels, spaces = (_shared([scores[dim].values.tolist() for scores in named.values()]) for dim in DIMS)
+    if len(channels) < 3 or not spaces:
+        raise ValueError(
+            f"the maps share {len(channels)} channels and {len(spaces)} spaces, by name: expected at least three "
+            "channels and one space."
+        )
+    rows = []
+    for space in spaces:
+        scores = {name: s.sel(space=space, channel=channels).values for name, s in named.items()}
+        ranks = {name: scipy.stats.rankdata(s, nan_policy="propagate") for name, s in scores.items()}
+        for first, second in combinations(named, 2):
+            spearman, pearson = (_correlation(v[first], v[second]) for v in (ranks, scores))
+            rows.append((space, first, second, spearman, pearson))
+    return pd.DataFrame(rows, columns=["space", "first", "second", "spearman", "pearson"])
+
+
+@dataclass(frozen=True)
+class SplitHalf:
+    """Agreement of two models, each fitted to one half of a recording.
+
+    embeddings : DataFrame, one row per space and one called "whole": space, consistency, variance_weighted; R² of
+        the two embeddings of the whole recording, every direction counting the same or by its variance.
+    maps : DataFrame, one row per space: space, spearman, pearson, of the two maps over channels.
+    models : the two fitted models.
+    """
+
+    embeddings: pd.DataFrame
+    maps: pd.DataFrame
+    models: tuple[ContrastiveEmbedding, ContrastiveEmbedding]
+
+
+def split_half(
+    model: ContrastiveEmbedding,
+    X,
+    y=None,
+    *,
+    blocks: int = 10,
+    method: str = "generative_gradient",
+    samples: int = 20_000,
+) -> SplitHalf:
+    """Fit two models to the two halves of a recording and see how far they agree on all of it.
+
+    Parameters
+    ----------
+    model : its parameters are used; it need not be fitted, and is not changed. The halves get random states of
+        their own, so that they do not agree because they began alike.
+    X, y : the recording.
+    blocks : blocks of time that each half is made of, taken in turn. 1: the first and the second half.
+    method, samples : of the maps, as in `ContrastiveEmbedding.attribute`.
+    """
+    recording = Recording.of(X, y)
+    fitted = []
+    states = check_random_state(model.random_state).randint(np.iinfo(np.int32).max, size=2)
+    for k, half in enumerate(_halves(recording, blocks)):
+        folder = None if model.checkpoint is None else Path(model.checkpoint) / f"half-{k}"
+        copy: ContrastiveEmbedding = clone(model)  # type: ignore[assignment]
+        fitted.append(copy.set_params(random_state=int(states[k]), checkpoint=folder).fit(half))
+    z = [half.transform(recording) for half in fitted]
+    rows = []
+    for name, where in {**layout(fitted[0].model_.spaces), WHOLE: slice(None)}.items():
+        block = [_embedding(one[:, where], name) for one in z]
+        by_direction, by_variance = (mean_over_pairs(pairwise_r2(block, w)) for w in ("direction", "variance"))
+        rows.append({"space": name, "consistency": by_direction, "variance_weighted": by_variance})
+    scores = [_scores(half, recording, method, samples) for half in fitted]
+    maps = map_consistency(scores).drop(columns=["first", "second"])
+    return SplitHalf(pd.DataFrame(rows), maps, (fitted[0], fitted[1]))
+
+
+def _halves(recording: Recording, blocks: int) -> list[Recording]:
+    """Blocks of time in turn to the one half and the other, with an epoch's edge wherever two did not touch."""
+    if isinstance(blocks, bool) or not isinstance(blocks, int | np.integer) or blocks < 1:
+        raise ValueError(f"blocks={blocks!r}: expected an integer of at least 1.")
+    if len(recording) < 40 * blocks:
+        raise ValueError(
+            f"{len(recording)} time steps are too few for two halves of {blocks} blocks, 20 steps each at least: "
+            "use fewer blocks."
+        )
+    block = np.arange(len(recording)) * 2 * blocks // len(recording)
+    halves = []
+    for k in (0, 1):
+        mine = block % 2 == k
+        pieces = pd.MultiIndex.from_arrays([block[mine], recording.epochs[mine]]).factorize()[0]
+        halves.append(
+            Recording(
+                pd.DataFrame(recording.X[mine], columns=recording.channel_names),
+                recording.variables[mine],
+                epochs=pieces,
+                time=recording.time[mine],
+            )
+        )
+    return halves
+
+
+def _scores(model: ContrastiveEmbedding, recording: Recording, method: str, samples: int) -> xr.DataArray:
+    """A map by space; NaN everywhere if nothing can be attributed."""
+    if model.model_.counted.any():
+        return model.attribute(recording, method=method, samples=samples).by_space
+    names = [list(model.model_.channels), list(model.model_.spaces)]
+    return xr.DataArray(np.full([len(v) for v in names], np.nan), coords=names, dims=DIMS)
+
+
+def _named(items: Any) -> dict[Any, Any]:
+    """What was given, by name or by number; at least two."""
+    named = dict(items) if isinstance(items, Mapping) else dict(enumerate(items))
+    if len(named) < 2:
+        raise ValueError(f"{len(named)} given: expected at least two to compare.")
+    return named
+
+
+def _embedding(z: Any, name: Any) -> np.ndarray:
+    values = np.asarray(z, dtype=np.float64)
+    if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
+        raise ValueError(f"embedding {name!r} has shape {values.shape}: expected (time, dim), all of it finite.")
+    return values
+
+
+def pairwise_r2(embeddings: Sequence[np.ndarray], weight: str) -> np.ndarray:
+    """R² (n, n) of target (column) from source (row), by one product of orthonormal bases."""
+    centred = [z - z.mean(0) for z in embeddings]
+    bases = [_basis(z) for z in centred]
+    targets = bases if weight == "direction" else centred
+    squares = np.square(np.concatenate(bases, 1).T @ np.concatenate(targets, 1))
+    rows, columns = (
+        np.repeat(np.eye(len(side)), [part.shape[1] for part in side], axis=0) for side in (bases, targets)
+    )
+    explained = rows.T @ squares @ columns  # summed by embedding
+    total = np.array([z.shape[1] if weight == "direction" else np.square(z).sum() for z in centred])
+    varies = np.array([basis.shape[1] > 0 for basis in bases])
+    return explained / np.where(varies, total, np.nan)
+
+
+def _basis(z: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span those of z; fewer where some directions do not vary."""
+    u, spread, _ = np.linalg.svd(z, full_matrices=False)
+    return u[:, spread > max(DEAD * spread[0], 1e-12)]
+
+
+def mean_over_pairs(matrix: np.ndarray) -> float:
+    """Mean over pairs of different models."""
+    return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    if np.ptp(a) == 0 or np.ptp(b) == 0 or not np.isfinite([a, b]).all():
+        return np.nan
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def _shared(names: Sequence[list[Any]]) -> list[Any]:
+    """Those of the first list that are in all of them, in its order."""
+    others = [set(other) for other in names[1:]]
+    return [name for name in names[0] if all(name in other for other in others)]
+
+
+def _binned(tables: Sequence[pd.DataFrame], bins: int) -> list[pd.DataFrame]:
+    """Values as numbers of bins, NaN where unknown or outside of the range that all tables share."""
+    try:
+        tables = [table.astype(float) for table in tables]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"bins={bins!r} need numbers as labels ({error}): use bins=None for discrete ones."
+        ) from error
+    low = np.max([table.min() for table in tables], axis=0)
+    high = np.min([table.max() for table in tables], axis=0)
+    if not (high > low).all():
+        raise ValueError(f"the recordings share the range {low} to {high} of the labels: expected them to overlap.")
+    out = []
+    for table in tables:
+        place = (table - low) / (high - low)
+        inside = ((place >= 0) & (place <= 1)).all(axis=1)
+        out.append(np.minimum(np.floor(place * bins), bins - 1).where(inside))
+    return out

@@ -1,0 +1,230 @@
+"""Cells of the experiments on box data: what they are trained on, and the two ways their maps are scored.
+
+A *cell* is a dict fit for JSON: dim (latents in all, two of them observed), data_seed, length (time steps), snr,
+mode (of training), penalty, steps and batch (of training), samples and costly (time steps that maps are averaged
+over). It determines its row.
+
+*Entries*, the papers' protocol (001, equation 11): the auROC is over all (channel, dimension) entries of a block of
+the map, in the encoder's own coordinates and in the units of the channels it was trained on; each entry is the mean
+over time of its size, and the truth of a channel holds for each dimension. *Channels*, ours: the length of a
+channel's row within the block, in coordinates in which the block is white, for standardised channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..alignment import Alignment
+from ..attribution import AttributionMaps, ask, unique_variance
+from ..attribution.unique import STEPS as UNIQUE_STEPS
+from ..metrics import auroc, linear_r2
+from ..model import FittedModel
+from ..penalty import Auto, Constant, Ramp, Schedule
+from ..recording import Recording
+from ..simulate.box import BoxRecording, box
+from ..spaces import Follow, Regress, Space, Time, layout
+from .common import Row
+
+__all__ = [
+    "COSTLY",
+    "MODES",
+    "OBSERVED",
+    "OURS",
+    "PAPERS",
+    "PROTOCOL",
+    "channel_scores",
+    "entry_scores",
+    "judge",
+    "recording",
+    "recovered",
+    "schedule",
+    "spaces",
+    "steps_of",
+    "unique_scores",
+]
+
+OBSERVED = 2
+NAMES = ("x", "y")
+MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
+PAPERS = (
+    *("feature_ablation", "shapley_shuffled", "shapley_zeros"),
+    *("integrated_gradients", "neuron_gradient", "inverted_neuron_gradient"),
+)
+"""The papers' methods in the order of their table."""
+OURS = ("unique_variance", "generative_gradient", "tangent")
+COSTLY = (
+    *("feature_ablation", "shapley_shuffled", "shapley_zeros"),
+    *("integrated_gradients", "smoothgrad", "tangent"),
+)
+"""Methods that are averaged over `costly` time steps rather than `samples`."""
+UNITS = {
+    **dict.fromkeys(("generative_gradient", "tangent", "inverted_neuron_gradient"), -1),
+    **dict.fromkeys(("neuron_gradient", "smoothgrad"), 1),
+}
+"""Power of a channel's standard deviation that makes its row that of the standardised channel: -1 for ∂x/∂u, 1 for
+∂u/∂x. Shares of the output or of variance have no unit of the channel."""
+TOGETHER = 64
+"""Models whose decoders for the unique variance are fitted together."""
+Scores = dict[str, np.ndarray]
+"""Space -> one score for each channel."""
+PROTOCOL = {
+    "data": "simulate.box(100 * dim + data_seed, observed=2, hidden=dim - 2), 25 + 25 channels",
+    "channels_on": "one scale for all, as in the papers",
+    "encoder": "mlp (180, 180, 60), outputs limited to ±5; one model for each data set, its seed is the data seed",
+    "penalties_mean": "none: λ = 0; regularized: Ramp(0.1), the papers' schedule; auto: Auto(); λ: Ramp(λ)",
+    "entries": "papers' protocol: auROC over the (channel, dimension) entries of the block, own coordinates",
+    "channels": "length of a channel's row in the whitened block, standardised channels",
+    "costly_methods": list(COSTLY),
+}
+"""What all experiments on box data share, in words."""
+PENALTIES: dict[str, Schedule] = {"none": Constant(0.0), "regularized": Ramp(0.1), "auto": Auto()}
+
+
+def recording(cell: Mapping[str, Any]) -> BoxRecording:
+    """The data of a cell: the papers' box with two observed latents."""
+    return box(
+        seed=100 * cell["dim"] + cell["data_seed"],
+        observed=OBSERVED,
+        hidden=cell["dim"] - OBSERVED,
+        steps=cell["length"],
+        snr=cell.get("snr"),
+    )
+
+
+def spaces(cell: Mapping[str, Any]) -> dict[str, Space]:
+    """The spaces of a training mode: "position" has the observed latents, "rest" the others.
+
+    >>> list(spaces({"mode": "hybrid contrastive", "dim": 5}))
+    ['position', 'rest']
+    """
+    if cell["mode"] == "supervised":
+        return {"position": Regress(NAMES)}
+    follow: dict[str, Space] = {"position": Follow(NAMES, dim=OBSERVED)}
+    return follow if cell["mode"] == "supervised contrastive" else {**follow, "rest": Time(cell["dim"] - OBSERVED)}
+
+
+def schedule(cell: Mapping[str, Any]) -> Schedule:
+    """How λ moves: "none", "regularized" (the papers' 0.1), "auto", or a number, on the papers' schedule."""
+    penalty = cell["penalty"]
+    return PENALTIES[penalty] if isinstance(penalty, str) else Ramp(penalty)
+
+
+def steps_of(length: int, samples: int) -> np.ndarray:
+    """At most `samples` time steps, evenly spaced.
+
+    >>> steps_of(10, 4)
+    array([0, 3, 6, 9])
+    """
+    return np.linspace(0, length - 1, min(samples, length)).astype(np.int64)
+
+
+def entry_scores(model: FittedModel, data: Recording, method: str, steps: np.ndarray, space: str) -> np.ndarray:
+    """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
+    same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)
+    plain = replace(model, alignment=Alignment(torch.zeros_like(same[:, 0]), same, same, 0))
+    found = plain.attribute(data, method, steps).by_dimension
+    assert found is not None  # only the unique variance has none
+    return found.values[:, found["space"].values == space]
+
+
+def channel_scores(maps: AttributionMaps, model: FittedModel, data: Recording, space: str) -> np.ndarray:
+    """Length of each channel's row within a space, for standardised channels: (channel,)."""
+    spread = data.X.std(0, dtype=np.float64) / model.scale  # in the units that the encoder sees
+    return maps.by_space.sel(space=space).values * spread ** UNITS.get(maps.method, 0)
+
+
+def unique_scores(
+    cells: Sequence[Mapping[str, Any]], recordings: Sequence[Recording], models: Sequence[FittedModel]
+) -> list[Scores]:
+    """Unique variance of every space and channel for models of one shape, their decoders fitted as stacks.
+
+    Channels are standardised, as the score is to be that of standardised channels whatever the encoder sees.
+    """
+    found: list[Scores] = []
+    for start in range(0, len(cells), TOGETHER):
+        part = slice(start, start + TOGETHER)
+        questions = []
+        for data, model in zip(recordings[part], models[part], strict=True):
+            asked = ask(
+                *(model.embedder, model.parameters, model.spaces, model.standardise(data.X)),
+                *(data.epochs, data.variables),
+            )
+            questions.append(replace(asked, x=asked.x / asked.x.std(0)))
+        answers = unique_variance(
+            questions,
+            [[cell["data_seed"]] for cell in cells[part]],
+            steps=min(UNIQUE_STEPS, cells[0]["steps"]),
+            progress=False,
+        )
+        found += [dict(zip(answer.question.against, answer.delta.mean((0, 3)), strict=True)) for answer in answers]
+    return found
+
+
+def judge(
+    cell: Mapping[str, Any],
+    data: Recording,
+    model: FittedModel,
+    unique: Scores,
+    space: str,
+    *,
+    entries: Sequence[str] = (),
+    channels: Sequence[str] = (),
+) -> Row:
+    """auROC of a space by some methods, scored by entries and by channels.
+
+    unique : the model's `unique_scores`.
+
+    A space that has collapsed is judged like any other. Where a method has no map at all (no Jacobian could be
+    inverted), the auROC is 0.5, and `no_map` names the method.
+    """
+    assert data.truth is not None
+    truth = data.truth.sel(space=space).values
+    every = {
+        method: steps_of(len(data), cell["costly" if method in COSTLY else "samples"])
+        for method in (*entries, *channels)
+    }
+    out: Row = {"entries": {}, "channels": {}, "rank_deficient": {}, "no_map": []}
+
+    def add(kind: str, method: str, scores: np.ndarray) -> None:
+        known = bool(np.isfinite(scores).all())
+        each = np.broadcast_to(truth.reshape(-1, *(1,) * (scores.ndim - 1)), scores.shape)
+        out[kind][method] = round(auroc(scores, each), 6) if known else 0.5
+        if not known and method not in out["no_map"]:
+            out["no_map"].append(method)
+
+    for method in entries:
+        add("entries", method, entry_scores(model, data, method, every[method], space))
+    for method in channels:
+        if method == "unique_variance":
+            add("channels", method, unique[space])
+            continue
+        maps = model.attribute(data, method, every[method])
+        add("channels", method, channel_scores(maps, model, data, space))
+        if method in ("inverted_neuron_gradient", "tangent"):
+            out["rank_deficient"][method] = round(maps.rank_deficient, 4)
+    return out
+
+
+def recovered(
+    cell: Mapping[str, Any], data: BoxRecording, model: FittedModel, goals: Mapping[str, Any] | None = None
+) -> Row:
+    """R² of latents from the blocks of the embedding, by a linear map: space -> R².
+
+    goals : space -> (time, latent) what its block should hold, by default the observed and the hidden latents;
+        spaces the model does not have are left out.
+    """
+    if goals is None:
+        goals = {"position": data.latents[:, -OBSERVED:], "rest": data.latents[:, :-OBSERVED]}
+    steps = steps_of(len(data), cell["samples"])
+    z = model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs, steps)[0].cpu().numpy()
+    blocks = layout(model.spaces)
+    return {
+        name: round(linear_r2(z[:, blocks[name]], np.asarray(goal)[steps]), 4)
+        for name, goal in goals.items()
+        if name in blocks
+    }

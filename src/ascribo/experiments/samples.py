@@ -1,0 +1,100 @@
+"""auROC and bits against the length of the recording: every cheap method.
+
+Box data with 6 latents at SNR 3; hybrid models with the self-tuned penalty and the default length of training, on
+standardised channels; scored by channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..attribution import METHODS
+from ..model import FittedModel
+from ..simulate.box import BoxRecording
+from . import boxes, stacked
+from .boxes import COSTLY, Scores
+from .common import Row, publish
+from .showing import curves, fits, method_styles, side_by_side, spell, took
+from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "STUDY", "conclude", "draw", "run", "tables"]
+
+CHEAP = tuple(method for method in METHODS if method not in COSTLY or method == "tangent")
+FULL = {
+    **{key: value for key, value in TRAINING.items() if key != "length"},
+    **{"lengths": (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000), "data_seeds": range(5)},
+    **{"dims": (6,), "snrs": (3.0,), "modes": ("hybrid contrastive",), "penalties": ("auto",)},
+}
+QUICK = {"lengths": (1_000, 3_000, 10_000, 30_000, 100_000), "data_seeds": range(2)}
+
+
+def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+    """auROC of the observed space by the cheap methods, and R² of both blocks."""
+    return {
+        **boxes.judge(cell, data, model, unique, "position", channels=CHEAP),
+        "r2": boxes.recovered(cell, data, model),
+    }
+
+
+STUDY = Study(
+    *(boxes.recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    data=("dim", "data_seed", "length", "snr"),
+    one_scale=False,
+)
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    device: str = "auto",
+    **overrides: Any,
+) -> dict[str, Any]:
+    """Run the experiment; write `samples.json` and `samples.png` to the folder `out`, return what is in the former.
+
+    quick : up to 100,000 time steps and two data seeds, instead of up to a million and five.
+    Otherwise as `table1.run`.
+    """
+    plan = settle(FULL, QUICK if quick else {}, **overrides)
+    axes = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs"}
+    result = stacked.run(
+        *("samples", STUDY, grid(plan, **axes, length="lengths", data_seed="data_seeds"), Path(out)),
+        protocol={**plan, **boxes.PROTOCOL, "channels_on": "each its own scale"},
+        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
+    )
+    return conclude(result, Path(out))
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    return publish("samples", out, {**result, "cells": summarise(result["rows"], "channels", ("length",))}, draw)
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: methods by length; bits and R² by length."""
+    return {
+        f"auROC by channels in percent, by time steps; {took(result)}": side_by_side(
+            result["cells"], "channels", ("length",)
+        ),
+        "Models": fits(result["rows"], ("length",)),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Lines of auROC against the length of the recording."""
+    methods = list(dict.fromkeys(cell["method"] for cell in result["cells"]))
+    styles = {spell(method): style for method, style in method_styles(methods).items()}
+    series = {spell(m): [cell for cell in result["cells"] if cell["method"] == m] for m in methods}
+    ax = curves(series, lambda cell: cell["length"], ax, styles=styles)
+    ax.set(xlabel="time steps of the recording", xscale="log")
+    return ax

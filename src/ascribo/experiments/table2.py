@@ -1,0 +1,138 @@
+"""The papers' second table: which channels carry what was *not* observed (000 and 001, table 2).
+
+The data of table 1 with roles exchanged: the latents z₁, which drive all channels, are observed, and the map is
+that of the two hidden ones z₂, which drive the second group only, through the time space of a hybrid model.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from ..model import FittedModel
+from ..simulate.box import BoxRecording
+from ..spaces import Follow, Space, Time
+from . import boxes, stacked
+from .boxes import OBSERVED, OURS, PAPERS, Scores
+from .common import Row, publish
+from .showing import compared, dots, fits, published, side_by_side, took
+from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "PAPER", "QUICK", "STUDY", "conclude", "draw", "recording", "run", "tables"]
+
+PENALTIES = ("none", "regularized")
+BY = ("penalty",)
+PAPER = published(
+    """
+feature_ablation 77.1 80.4 73.8 86.7 89.9 83.1
+shapley_shuffled 74.4 77.5 71.2 87.5 91.0 84.0
+shapley_zeros 75.8 78.7 72.6 85.3 88.6 82.0
+integrated_gradients 77.5 79.6 75.4 86.8 89.9 83.4
+neuron_gradient 69.3 72.4 66.0 91.9 95.3 88.3
+inverted_neuron_gradient 84.2 86.7 81.2 99.2 99.8 98.4
+""",
+    [(penalty,) for penalty in PENALTIES],
+)
+"""000, table 2."""
+FULL = {
+    **TRAINING,
+    **{"steps": 20_000, "dims": range(4, 10), "data_seeds": range(10), "penalties": PENALTIES},
+}
+QUICK = {"steps": 3_000, "dims": (4, 6), "data_seeds": range(2)}
+
+
+def recording(cell: Cell) -> BoxRecording:
+    """The box of table 1 with the latents of all channels as variables, "c0", "c1", ..., the others hidden."""
+    swapped = copy.copy(boxes.recording(cell))
+    assert swapped.truth is not None
+    second = swapped.truth.sel(space="position").values
+    swapped.variables = pd.DataFrame(swapped.latents[:, :-OBSERVED], columns=_names(cell))
+    swapped.truth = xr.DataArray(
+        np.stack([np.ones_like(second), second], axis=1),
+        dims=("channel", "space"),
+        coords={"channel": swapped.channel_names, "space": ["position", "rest"]},
+    )
+    return swapped
+
+
+def spaces(cell: Cell) -> dict[str, Space]:
+    """A space for the observed latents, and a time space for the two hidden ones."""
+    return {"position": Follow(_names(cell), dim=cell["dim"] - OBSERVED), "rest": Time(OBSERVED)}
+
+
+def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+    """auROC of the hidden space by all methods, and R² of both blocks."""
+    goals = {"position": data.variables, "rest": data.latents[:, -OBSERVED:]}
+    return {
+        **boxes.judge(cell, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
+        "r2": boxes.recovered(cell, data, model, goals),
+    }
+
+
+STUDY = Study(
+    *(recording, spaces, boxes.schedule, boxes.unique_scores, score),
+    data=("dim", "data_seed", "length"),
+    one_scale=True,
+)
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    device: str = "auto",
+    **overrides: Any,
+) -> dict[str, Any]:
+    """Run the experiment; write `table2.json` and `table2.png` to the folder `out`, return what is in the former.
+
+    quick : total dimension 4 and 6, two data seeds and 3,000 training steps, instead of 4 to 9, ten and 20,000.
+    Otherwise as `table1.run`.
+    """
+    plan = settle(FULL, QUICK if quick else {}, **overrides)
+    result = stacked.run(
+        *("table2", STUDY, grid(plan, penalty="penalties", dim="dims", data_seed="data_seeds"), Path(out)),
+        protocol={**plan, **boxes.PROTOCOL, "mode": "hybrid contrastive, z1 observed, map of z2"},
+        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
+    )
+    return conclude(result, Path(out))
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
+    return publish("table2", out, {**result, "cells": cells}, draw)
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: the papers' cells beside theirs, scores by channels, how well the models fit."""
+    return {
+        f"auROC by entries in percent, measured | paper; {took(result)}": side_by_side(
+            result["cells"], "entries", BY
+        ),
+        "auROC by channels in percent": side_by_side(result["cells"], "channels", BY),
+        "By total dimension, channels": side_by_side(
+            summarise(result["rows"], "channels", ("penalty", "dim")), "channels", ("penalty", "dim")
+        ),
+        "Models": fits(result["rows"], ("penalty", "dim")),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """All cells by entries, beside the paper's."""
+    return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
+
+
+def _names(cell: Cell) -> tuple[str, ...]:
+    return tuple(f"c{k}" for k in range(cell["dim"] - OBSERVED))

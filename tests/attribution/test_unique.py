@@ -1,0 +1,470 @@
+"""Unique variance on data made by hand: zero where nothing is carried, however leaky the embedding."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.signal import lfilter
+from scipy.special import xlogy
+from torch import nn
+
+import ascribo as asc
+from ascribo.attribution import ask, unique, unique_maps, unique_variance
+from ascribo.attribution.unique import Answer, Question, news_lag
+from ascribo.embedder import Embedder
+from ascribo.encoders import Limit
+
+STEPS = 6000
+LAG = 1
+DECAY = 0.9
+SPACES = {
+    "a": asc.Follow("a", 1),
+    "heading": asc.Follow("angle", 2, circular=True, period=360),
+    "side": asc.Discrete("side", 1),
+    "rest": asc.Time(1),
+}
+CARRIED = {
+    "a": ["a"],
+    "b": ["rest"],
+    "east": ["heading"],
+    "label": ["side"],
+    "sum": ["a", "rest"],
+    "north and label": ["heading", "side"],
+    "product": ["a", "side"],
+    "noise": [],
+}
+
+
+def walk(rng, steps, decay=DECAY):
+    """A slow Gaussian process with variance 1."""
+    jumps = rng.normal(size=steps)
+    jumps[1:] *= np.sqrt(1 - decay**2)
+    return lfilter([1.0], [1.0, -decay], jumps)
+
+
+def linear_encoder(weights, limit=None):
+    """Architecture and parameters of encoders that are the matrices `weights` (seed, dim, channel)."""
+    weights = torch.as_tensor(weights, dtype=torch.float32)
+    limit = limit or Limit("none")
+    module = nn.Sequential(nn.Linear(weights.shape[2], weights.shape[1]), limit)
+    return module, {"0.weight": weights, "0.bias": torch.zeros(weights.shape[:2])}
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """A walk a, an angle and a label that are known, a walk b that is hidden; channels of each and of several.
+
+    The block of the rest holds b, and as much of everything else: the worst leak there can be.
+    """
+    rng = np.random.default_rng(0)
+    a, b = walk(rng, STEPS), walk(rng, STEPS)
+    angle = np.cumsum(0.4 * rng.normal(size=STEPS))
+    jumps = np.where(rng.random(STEPS) < 0.1, rng.integers(1, 3, STEPS), 0)
+    label = np.cumsum(jumps) % 3
+    tuning = np.array([-1.2, 1.2, 0.6])[label]
+    east, north = 1.4 * np.cos(angle), 1.4 * np.sin(angle)
+    clean = np.stack([a, b, east, tuning, a + b, north + tuning, a * (1 + label) / 2, 0 * a], axis=1)
+    X = clean + 0.5 * rng.normal(size=clean.shape)
+    variables = pd.DataFrame({"a": a, "angle": np.rad2deg(angle) % 360, "side": np.array(["l", "m", "r"])[label]})
+    variables.loc[rng.choice(STEPS, 150, replace=False), "a"] = np.nan
+    variables.loc[rng.choice(STEPS, 150, replace=False), "side"] = None
+    X = torch.from_numpy((X - X.mean(0)) / X.std(0)).float()
+    weights = np.zeros((1, 5, 8))
+    weights[0, [0, 1, 2, 3], [0, 2, 5, 3]] = 1
+    weights[0, 4, :4] = 1
+    module, parameters = linear_encoder(weights)
+    epochs = np.repeat([0, 1, 2], STEPS // 3)
+    question = ask(Embedder(module, SPACES), parameters, SPACES, X, epochs, variables, lag=LAG)
+    (answer,) = unique_variance([question], [[0]], steps=150, progress=False)
+    maps = unique_maps(
+        answer,
+        weight=np.ones((1, 4)),
+        refused={},
+        channels=list(CARRIED),
+        time=np.arange(STEPS) / 10,
+        epochs=epochs,
+    )
+    truth = xr.DataArray(
+        [[space in own for space in SPACES] for own in CARRIED.values()],
+        dims=("channel", "space"),
+        coords={"channel": list(CARRIED), "space": list(SPACES)},
+    )
+    return SimpleNamespace(
+        X=X, variables=variables, epochs=epochs, question=question, answer=answer, maps=maps, truth=truth
+    )
+
+
+def gain(question, space):
+    """What a linear regression on the inputs of the decoders gains by a space: R² with it - R² without."""
+    x = question.x.double().numpy()
+    errors = []
+    for mask in question.masks[list(question.against[space])].bool():
+        u = question.inputs[0][:, mask].double().numpy()
+        fit = np.linalg.lstsq(u, x - x.mean(0), rcond=None)[0]
+        errors.append(((x - x.mean(0) - u @ fit) ** 2).mean(0) / x.var(0))
+    return errors[1] - errors[0]
+
+
+def test_what_is_not_carried_scores_nothing_and_what_is_carried_is_called(scene):
+    scores = scene.maps.by_space.values
+    assert scores[~scene.truth.values].max() < 0.005 < 0.025 < scores[scene.truth.values].min()
+    calls = scene.maps.calls().set_index(["channel", "space"])["called"].to_xarray()
+    assert (calls.sel(channel=scene.truth.channel, space=scene.truth.space) == scene.truth).all()
+
+
+def test_the_whole_value_of_a_variable_would_find_the_leak(scene):
+    """Why the news: given the leaky block, the variable now tells of a channel that does not carry it."""
+    known = scene.variables["a"].notna().to_numpy()
+    a = scene.variables["a"].to_numpy()[known]
+    x = scene.X.numpy()[known].astype(float)
+    leaky = x[:, :4].sum(1)
+    left = [np.linalg.lstsq(u, x[:, 1], rcond=None)[1][0] / len(a) for u in (leaky[:, None], np.c_[leaky, a])]
+    assert left[0] - left[1] > 0.05
+    assert abs(scene.maps.by_space.sel(channel="b", space="a")) < 0.005
+
+
+def test_scores_are_shares_of_the_variance(scene):
+    """What is new of a walk after some steps is known exactly; of the rest a linear regression knows the best."""
+    found = scene.maps.by_space
+    assert found.sel(channel="a", space="a") == pytest.approx((1 - DECAY ** (2 * LAG)) / 1.25, abs=0.02)
+    assert found.sel(channel="sum", space="a") == pytest.approx((1 - DECAY ** (2 * LAG)) / 2.25, abs=0.02)
+    linear = [name for name in CARRIED if name != "product"]  # which no linear regression can do
+    for space in SPACES:
+        expected = xr.DataArray(gain(scene.question, space), dims="channel", coords={"channel": list(CARRIED)})
+        np.testing.assert_allclose(found.sel(channel=linear, space=space), expected.sel(channel=linear), atol=0.02)
+
+
+def test_only_steps_that_have_everything_are_asked(scene):
+    missing = scene.variables.isna().any(axis=1).to_numpy()
+    steps = scene.question.steps
+    assert not (missing[steps] | missing[steps - LAG]).any()
+    inside = [t for t in range(2, STEPS - 1) if scene.epochs[t - 2] == scene.epochs[t + 1]]
+    assert steps.tolist() == [t for t in inside if not (missing[t] or missing[t - LAG])]
+
+
+def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
+    u = scene.question.inputs[0].double().numpy()
+    # then: 5 embedding + 1 + 2 + 3 values; news and now: the same 6 values each; the rest: 1. One label in three
+    # follows from the others.
+    assert u.shape[1] == 5 + 3 * (1 + 2 + 3) + 1
+    np.testing.assert_allclose(u.mean(0), 0, atol=1e-4)
+    variance = u.var(0)
+    assert (
+        np.isclose(variance, 1, atol=1e-3).sum() == u.shape[1] - 3 and np.isclose(variance, 0, atol=1e-6).sum() == 3
+    )
+    pairs = {space: scene.question.masks[list(scene.question.against[space])] for space in SPACES}
+    news = {space: whole - without for space, (whole, without) in pairs.items()}
+    assert {s: int(m.sum()) for s, m in news.items()} == {"a": 1, "heading": 2, "side": 3, "rest": 1}
+    assert all((m >= 0).all() for m in news.values())
+
+
+# over time
+
+
+def test_over_time_averages_to_the_map(scene):
+    local = scene.maps.over_time()
+    assert local.dims == ("time", "channel", "space") and local.sizes["time"] == STEPS
+    asked = np.isin(np.arange(STEPS), scene.question.steps)
+    assert np.isnan(local.values[~asked]).all() and np.isfinite(local.values[asked]).all()
+    np.testing.assert_allclose(local.mean("time"), scene.maps.by_space, atol=2e-4)  # blocks differ by a step
+    part = scene.maps.over_time(1000, 1300, 7)
+    np.testing.assert_allclose(part.time, np.arange(1000, 1300, 7) / 10)
+    np.testing.assert_allclose(part, local.isel(time=slice(1000, 1300, 7)), atol=1e-4)
+
+
+def test_where_and_by_epoch_are_parts_of_over_time(scene):
+    local = scene.maps.over_time()
+    chosen = scene.variables["side"].to_numpy() == "m"
+    part = scene.maps.where(chosen)
+    np.testing.assert_allclose(part.by_space, local.isel(time=chosen).mean("time"), atol=2e-3)
+    assert abs(part.by_space - scene.maps.by_space).max() > 0.01
+    assert len(part.calls()) == 32 and part.blocks.sizes["block"] < scene.maps.blocks.sizes["block"]
+    epochs = scene.maps.by_epoch()
+    assert epochs.dims == ("epoch", "channel", "space") and epochs.epoch.values.tolist() == [0, 1, 2]
+    for label in range(3):
+        np.testing.assert_allclose(epochs[label], local.isel(time=scene.epochs == label).mean("time"), atol=2e-3)
+    share = np.bincount(scene.epochs[scene.question.steps]) / len(scene.question.steps)
+    np.testing.assert_allclose((epochs.values * share[:, None, None]).sum(0), scene.maps.by_space, atol=1e-3)
+
+
+def test_where_hardly_anything_is_asked_there_is_no_map(scene):
+    few = np.zeros(STEPS, dtype=bool)
+    few[scene.question.steps[:4]] = True
+    with pytest.raises(ValueError, match="4 of these 4 time steps"):
+        scene.maps.where(few)
+
+
+# counts
+
+
+def test_counts_are_predicted_under_a_poisson_loss():
+    rng = np.random.default_rng(1)
+    a, b = walk(rng, 5000), walk(rng, 5000)
+    rates = np.exp(np.stack([0.8 * a, 0.8 * b, 0.6 * (a + b), 0 * a], axis=1))
+    counts = torch.from_numpy(rng.poisson(rates)).float()
+    X = (counts - counts.mean(0)) / counts.std(0)
+    spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
+    module, parameters = linear_encoder([[[1.0, 0, 0, 0], [1.0, 1, 0, 0]]], Limit("tanh", 2.0))
+    given = (Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), pd.DataFrame({"a": a}))
+    question = ask(*given, counts=counts, lag=3)
+    assert question.loss == "poisson" and torch.equal(question.x, counts[question.steps])
+    (answer,) = unique_variance([question], [[0]], steps=150, progress=False)
+    maps = unique_maps(
+        answer, weight=np.ones((1, 2)), refused={}, channels=list("abcn"), time=np.arange(5000), epochs=given[4]
+    )
+    assert maps.by_space.attrs["loss"] == "poisson"
+    truth = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
+    assert maps.by_space.values[~truth].max() < 0.005 < 0.02 < maps.by_space.values[truth].min()
+    assert (maps.calls()["called"].to_numpy().reshape(2, 4).T == truth).all()
+    # the unit is the deviance that a constant rate leaves, and a space explains no more of it than the rates do
+    x = counts.numpy()
+    least, rate, constant = ((r - xlogy(x, r)).mean(0) for r in (x, rates, x.mean(0)))
+    most = (constant - rate) / (constant - least)
+    assert (maps.by_space.max("space").values < most + 0.01).all() and (most[:3] > 0.2).all()
+
+
+# what the decoders get to see
+
+
+class Spy(Embedder):
+    """Writes down which time steps are embedded."""
+
+    def embed(self, parameters, X, epochs, steps=None):
+        self.seen.append(steps)
+        return super().embed(parameters, X, epochs, steps)
+
+
+def spies():
+    out = {}
+    for window, encoder in ((1, asc.MLP((4,))), (3, asc.Convolution(3, (2, 2))), (4, asc.Convolution(4, (2, 2)))):
+        module = encoder.build(2, 2)
+        spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
+        embedder = Spy(module, spaces)
+        out[window] = (embedder, embedder.initial(module, [0]), spaces)
+    return out
+
+
+SPIES = spies()
+
+
+@given(
+    lengths=st.lists(st.integers(1, 90), min_size=1, max_size=6),
+    lag=st.integers(1, 12),
+    window=st.sampled_from([1, 3, 4]),
+    missing=st.sampled_from([0.0, 0.1]),
+)
+@settings(max_examples=60, deadline=None)
+def test_nothing_crosses_the_edge_of_an_epoch(lengths, lag, window, missing):
+    epochs = np.repeat(np.arange(len(lengths)), lengths)
+    rng = np.random.default_rng(lag)
+    a = np.where(rng.random(len(epochs)) < missing, np.nan, rng.normal(size=len(epochs)))
+    a[0] = 0.0
+    X = torch.from_numpy(rng.normal(size=(len(epochs), 2))).float()
+    embedder, parameters, spaces = SPIES[window]
+    embedder.seen = []
+    half = window // 2
+    last = np.cumsum(lengths)[epochs]
+    first = last - np.asarray(lengths)[epochs]
+    at = np.arange(len(epochs))
+    inside = (at - lag - half - 1 >= first) & (at + half + 1 < last)
+    present = ~np.isnan(a)
+    inside[inside] &= present[at[inside]] & present[at[inside] - lag]
+    ask_it = lambda: ask(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}), lag=lag)  # noqa: E731
+    if inside.sum() < 80:
+        with pytest.raises(ValueError, match=rf"^{inside.sum()} time steps .* at least 80"):
+            ask_it()
+        return
+    question = ask_it()
+    assert question.steps.tolist() == np.flatnonzero(inside).tolist()
+    assert len(embedder.seen) == 5
+    for seen in embedder.seen:
+        assert (epochs[seen] == epochs[question.steps]).all()
+
+
+@pytest.mark.parametrize("window", [1, 3, 4])
+def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
+    """The embedding then ends at the lag, that of the neighbours leaves the step out, for windows too."""
+    monkeypatch.setattr(unique, "_white", lambda part: part.float())
+    rng = np.random.default_rng(0)
+    smooth = np.stack([walk(rng, 400, 0.99) for _ in range(2)], axis=1)
+    embedder, parameters, spaces = SPIES[window]
+    variables = pd.DataFrame({"a": rng.normal(size=400)})
+    embedder.seen = []
+    inputs = []
+    for change in (0.0, 1.0):
+        X = torch.from_numpy(smooth).float()
+        X[200] += change
+        question = ask(embedder, parameters, spaces, X, np.zeros(400, int), variables, lag=6)
+        inputs.append(question.inputs[0].numpy())
+    moved = inputs[0] != inputs[1]
+    then, around = question.steps[moved[:, :2].any(1)], question.steps[moved[:, -1]]
+    # a window reaches window // 2 steps back and (window - 1) // 2 ahead: one of 4 leaves one more step out
+    half, ahead = window // 2, (window - 1) // 2
+    sees = lambda centre: range(200 - centre - ahead, 200 - centre + half + 1)  # noqa: E731
+    assert set(then) == {*sees(-6 - half), *sees(-6 - half - 1)} and then.min() >= 206
+    assert set(around) == {*sees(-1 - half), *sees(1 + half)} and 200 not in around
+
+
+def test_folds_keep_their_distance(scene):
+    question = scene.question
+    rows = np.arange(len(question.steps))
+    assert set(question.fold) == {0, 1} and (np.diff(question.block) >= 0).all()
+    for fold, training in enumerate(question.training):
+        held_out = rows[question.fold == fold]
+        assert len(training) > 0.4 * len(rows)
+        nearest = np.abs(training[:, None] - held_out[None]).min(1)
+        assert nearest.min() > LAG + 2
+
+
+def test_long_recordings_are_thinned_evenly(monkeypatch):
+    monkeypatch.setattr(unique, "MOST", 500)
+    embedder, parameters, spaces = SPIES[1]
+    embedder.seen = []
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.normal(size=(3000, 2))).float()
+    question = ask(embedder, parameters, spaces, X, np.zeros(3000, int), pd.DataFrame({"a": X[:, 0]}), lag=1)
+    assert len(question.steps) == 500 and question.steps[0] == 2 and question.steps[-1] == 2998
+    assert np.diff(question.steps).max() <= 7
+
+
+def test_a_space_without_its_variables_is_asked_about_as_if_it_followed_time(scene):
+    module, parameters = linear_encoder(np.eye(8)[None, :5])
+    question = ask(
+        Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, scene.variables[["angle"]], lag=1
+    )
+    with_all = {name: with_ for name, (with_, _) in question.against.items()}
+    assert list(question.against) == list(SPACES)
+    assert with_all["a"] == with_all["side"] == with_all["rest"] != with_all["heading"]
+    nothing = ask(Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, pd.DataFrame())
+    assert nothing.inputs.shape[-1] == 5 and len(set(nothing.against.values())) == 4
+
+
+def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
+    """White inputs of two encoders that differ by a linear map have the same inner products."""
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(np.stack([walk(rng, 800) for _ in range(5)], axis=1)).float()
+    spaces = {"a": asc.Follow("a", 2), "rest": asc.Time(3)}
+    weights = torch.randn(1, 5, 5, generator=torch.Generator().manual_seed(0))
+    turn = torch.block_diag(torch.tensor([[2.0, 1.0], [0.0, 0.3]]), torch.randn(3, 3))
+    module, parameters = linear_encoder(torch.cat([weights, turn @ weights]))
+    variables = pd.DataFrame({"a": X[:, 0].numpy()})
+    question = ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(800, int), variables, lag=2)
+    for columns in (slice(0, 5), slice(8, 11)):  # all of the embedding then; the rest around the step
+        u = question.inputs[..., columns].double()
+        gram = u @ u.mT
+        torch.testing.assert_close(gram[0], gram[1], rtol=0, atol=0.02)
+        assert (u[0] - u[1]).abs().max() > 0.1
+
+
+# the lag
+
+
+@pytest.mark.parametrize("decay, expected", [(0.5, 1), (0.98, 6), (0.9999, 50)])
+def test_the_news_is_taken_after_a_tenth_of_the_correlation_has_gone(decay, expected):
+    values = walk(np.random.default_rng(1), 50_000, decay)[:, None]
+    assert abs(news_lag([values], np.zeros(50_000, int)) - expected) <= expected // 6
+
+
+def test_the_lag_looks_neither_across_epochs_nor_at_what_is_missing():
+    epochs = np.repeat(np.arange(100), 10)
+    constant = np.random.default_rng(0).normal(size=100)[epochs][:, None]
+    assert news_lag([constant], epochs) == 9  # all the correlation that can be seen
+    values = walk(np.random.default_rng(1), 20_000, 0.98)[:, None]
+    missing = np.where(np.random.default_rng(2).random((20_000, 1)) < 0.5, np.nan, values)
+    epochs = np.zeros(20_000, int)
+    assert abs(news_lag([values], epochs) - news_lag([missing], epochs)) <= 1
+
+
+# stacks and maps
+
+
+def small_question(steps=400, channels=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = torch.from_numpy(np.stack([walk(rng, steps) for _ in range(channels)], axis=1)).float()
+    spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
+    module, parameters = linear_encoder(rng.normal(size=(2, 2, channels)))
+    variables = pd.DataFrame({"a": X[:, 0].numpy()})
+    return ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(steps, int), variables, lag=2)
+
+
+def test_questions_do_not_depend_on_their_company():
+    questions = [small_question(1100, seed=k) for k in range(2)]
+    both = unique_variance(questions, [[3, 4], [5, 6]], steps=15, progress=False)
+    for question, own, answer in zip(questions, ([3, 4], [5, 6]), both, strict=True):
+        (alone,) = unique_variance([question], [own], steps=15, progress=False)
+        np.testing.assert_allclose(answer.delta, alone.delta, rtol=1e-2, atol=1e-3)
+    assert np.abs(both[0].delta - both[1].delta).max() > 0.01
+    (same,) = unique_variance(questions[:1], [[3, 3]], steps=15, progress=False)
+    assert np.abs(same.delta[0] - both[0].delta[0]).max() < 1e-3 < np.abs(same.delta[1] - both[0].delta[1]).max()
+
+
+def test_a_channel_that_never_changes_is_not_called():
+    for loss in ("squared", "poisson"):
+        question = small_question()
+        counts = torch.poisson(question.x.exp(), generator=torch.Generator().manual_seed(0))
+        x = (question.x if loss == "squared" else counts).clone()
+        x[:, 1] = 0
+        (answer,) = unique_variance([replace(question, x=x, loss=loss)], [[0, 1]], steps=20, progress=False)
+        assert (answer.delta[:, :, 1] == 0).all() and (answer.delta[:, :, [0, 2]] != 0).all()
+
+
+def by_hand(weight, refused=None):
+    """Maps of made-up answers: 2 seeds, 2 spaces, 3 channels, 8 blocks of 10 steps; every other step was asked."""
+    rng = np.random.default_rng(0)
+    local = rng.normal(1.0, 1.0, (2, 80, 3, 2))
+    steps, block = 2 * np.arange(80), np.arange(80) // 10
+    question = Question(
+        *(steps, torch.zeros(80, 3), torch.zeros(2, 80, 1), torch.zeros(4, 1), {"a": (0, 1), "b": (2, 3)}),
+        *(block % 2, block, [], "squared"),
+    )
+    delta = local.reshape(2, 8, 10, 3, 2).mean(2).transpose(0, 3, 2, 1)
+    maps = unique_maps(
+        Answer(question, delta, lambda rows: local[:, rows]),
+        weight=np.asarray(weight, dtype=float),
+        refused=refused or {},
+        channels=["left", "middle", "right"],
+        time=np.arange(160.0),
+        epochs=np.repeat([0, 1], 80),
+    )
+    return local, maps
+
+
+def test_maps_are_means_over_the_seeds_that_count():
+    local, maps = by_hand([[1, 1], [1, 0]])
+    expected = np.stack([local[..., 0].mean((0, 1)), local[0, ..., 1].mean(0)], axis=1)
+    np.testing.assert_allclose(maps.by_space, expected)
+    table = maps.calls().set_index(["channel", "space"])["score"].to_xarray()
+    np.testing.assert_allclose(table.sel(channel=maps.by_space.channel), expected)
+    np.testing.assert_allclose(maps.over_time(0, 160, 2).mean("time"), expected)
+    assert np.isnan(maps.over_time(1, 160, 2)).all()
+    np.testing.assert_allclose(maps.by_epoch().mean("epoch"), expected)
+    np.testing.assert_allclose(maps.where(np.arange(160) < 80).by_space, maps.by_epoch()[0])
+
+
+def test_a_refused_space_has_no_numbers():
+    _, maps = by_hand([[1, 0], [1, 0]], {"b": "collapsed"})
+    for scores in (maps.by_space, maps.over_time(0, 160, 2), maps.by_epoch()):
+        assert np.isnan(scores.sel(space="b")).all() and np.isfinite(scores.sel(space="a")).all()
+    table = maps.calls().set_index("space")
+    assert table.loc["b", ["score", "ci_low", "ci_high", "p", "q"]].isna().all(axis=None)
+    assert not table.loc["b", "called"].any() and table.loc["a", "called"].all()
+
+
+def test_unique_variance_to_files(tmp_path):
+    _, maps = by_hand([[1, 1], [1, 1]], {"b": "collapsed"})
+    assert maps.by_dimension is None
+    back = xr.load_dataset(maps.to_netcdf(tmp_path / "map.nc"))
+    assert set(back) == {"by_space", "blocks"} and back.attrs["refused_b"] == "collapsed"
+    xr.testing.assert_allclose(back["by_space"], maps.by_space)
+    xr.testing.assert_allclose(back["blocks"], maps.blocks)
+    table = pd.read_csv(maps.to_csv(tmp_path / "map.csv"))
+    assert list(table) == ["channel", "space", "score", "z", "ci_low", "ci_high", "p", "q", "called"]
+    assert len(table) == 6 and table.loc[table["space"] == "b", "score"].isna().all()
+    own = table[table["space"] == "a"]
+    assert ((own["ci_low"] < own["score"]) & (own["score"] < own["ci_high"])).all()

@@ -1,0 +1,29 @@
+"""The comparison with today's methods in a tiny form."""
+
+import json
+
+import pytest
+
+from ascribo.experiments import peers
+from ascribo.experiments.today import METHODS
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("peers")
+    data = {**peers.PLAIN, "steps": 1_500, "channels": 10}
+    return out, peers.run(out, conditions={"tiny": data}, data_seeds=[0], training=40, progress=False)
+
+
+def test_every_method_answers_for_the_same_recording(done):
+    out, result = done
+    (row,) = result["rows"]
+    assert [each["method"] for each in row["methods"]] == ["ascribo", *METHODS]
+    for each in row["methods"]:
+        assert 0 <= each["fdp"] <= 1 and 0 <= each["power"] <= 1 and each["seconds"] >= 0
+    assert json.loads((out / "peers.json").read_text())["summary"] == result["summary"]
+
+
+def test_the_tables_have_a_line_for_each_method(done):
+    (table,) = peers.tables(done[1]).values()
+    assert list(table["method"]) == ["ascribo", *METHODS] and "false discovery rate" in table

@@ -1,0 +1,77 @@
+"""A stack whose models have pairs of their own trains each as if it were alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import ascribo as asc
+from ascribo.encoders import build_encoder
+from ascribo.objective import objectives_of
+from ascribo.pairs import Pairs, regression_statistics, regression_targets
+from ascribo.penalty import Constant
+from ascribo.training import EagerSteps, Problem, Settings, run_steps
+
+STEPS = 400
+SETTINGS = Settings(60, 32, 3e-3, Constant(0.01))
+
+
+def problem(spaces, encoder=None):
+    data = asc.simulate.box(0, observed=1, hidden=1, channels=(3, 3), steps=STEPS)
+    X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
+    segments = np.repeat([0, 1], STEPS // 2)
+    module = build_encoder(encoder or asc.MLP((8,)), 6, sum(s.dim for s in spaces.values()))
+    first = Problem(module, spaces, objectives_of(spaces, "whole"), X, segments, None, {})
+    return [changed(first, data.variables.apply(np.roll, shift=shift)) for shift in (0, 70, 200)]
+
+
+def changed(first, table):
+    targets = {
+        name: regression_targets(space, table, regression_statistics(space, table, np.arange(STEPS)))
+        for name, space in first.spaces.items()
+        if isinstance(space, asc.Regress)
+    }
+    return replace(first, pairs=Pairs(first.spaces, table, first.segments), targets=targets)
+
+
+def run(problems, seeds):
+    steps = EagerSteps(problems, seeds, SETTINGS)
+    objectives = (problems if isinstance(problems, Problem) else problems[0]).objectives
+    return run_steps(steps, objectives, len(seeds), SETTINGS, "", False, None)
+
+
+@pytest.mark.parametrize(
+    "spaces, encoder",
+    [
+        ({"x": asc.Follow("x", 1), "rest": asc.Time(1)}, None),
+        ({"guess": asc.Regress("x"), "rest": asc.Time(1)}, None),
+        ({"guess": asc.Regress("x"), "rest": asc.Time(1)}, asc.Convolution(5, (4, 8))),
+    ],
+)
+def test_stacked_is_one_by_one(spaces, encoder):
+    problems, seeds = problem(spaces, encoder), [5, 6, 5]
+    together = run(problems, seeds).history
+    for k, seed in enumerate(seeds):
+        alone = run(problems[k], [seed]).history
+        for name in ("infonce", "mse", "penalty"):
+            np.testing.assert_allclose(together[name][:, k], alone[name][:, 0], rtol=1e-3, atol=1e-3)
+    # the first and the last share their seed: only their variables differ
+    first, _, last = np.moveaxis(np.concatenate([together["infonce"], together["mse"]], axis=2), 1, 0)
+    assert np.abs(first - last).max() > 0.1
+
+
+def test_the_recording_is_held_once():
+    problems = problem({"x": asc.Follow("x", 1)})
+    assert EagerSteps(problems, [1, 2, 3], SETTINGS).X.data_ptr() == problems[0].X.data_ptr()
+
+
+def test_what_cannot_share_a_stack_is_refused():
+    problems = problem({"x": asc.Follow("x", 1)})
+    with pytest.raises(ValueError, match="3 problems for 2 seeds"):
+        EagerSteps(problems, [1, 2], SETTINGS)
+    with pytest.raises(ValueError, match="share X"):
+        EagerSteps([problems[0], replace(problems[1], X=problems[1].X.clone())], [1, 2], SETTINGS)
+    other = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)})[0]
+    with pytest.raises(ValueError, match="same spaces"):
+        EagerSteps([problems[0], replace(problems[1], pairs=other.pairs)], [1, 2], SETTINGS)
