@@ -1,7 +1,6 @@
 """What all tests share."""
 
 import os
-from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -31,6 +30,19 @@ def data_dir() -> Path:
 @pytest.fixture(scope="module")
 def quick_unique_variance():
     """Few training steps for the decoders of the unique variance, for tests of what is made of it."""
+    yield from _with_steps(25)
+
+
+@pytest.fixture(scope="module")
+def fair_unique_variance():
+    """Enough training steps for the decoders of the unique variance to tell who carries what."""
+    yield from _with_steps(120)
+
+
+def _with_steps(steps):
+    whole = attribution.unique_variance
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=25))
+        patch.setattr(
+            attribution, "unique_variance", lambda *a, **options: whole(*a, **{**options, "steps": steps})
+        )
         yield

@@ -7,22 +7,16 @@ import pytest
 import xarray as xr
 
 import ascribo as asc
-from ascribo import attribution, demo
+from ascribo import demo
 from ascribo.cli import main
 
 TINY = dict(channels=(5, 5), steps=4000, training_steps=250, seeds=1)
 
-
-@pytest.fixture(scope="module", autouse=True)
-def few_steps():
-    """Decoders with fewer training steps, still enough to call all channels rightly."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=120))
-        yield
+pytestmark = pytest.mark.usefixtures("fair_unique_variance")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory, fair_unique_variance):
     return demo.run(tmp_path_factory.mktemp("runs") / "demo", progress=False, **TINY)
 
 

@@ -1,7 +1,6 @@
 """The estimator end to end, on small recordings with known truth."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -40,8 +39,9 @@ def model(data):
 @pytest.fixture(scope="module")
 def maps(model, data):
     """The map one gets without asking for anything."""
+    whole = attribution.unique_variance
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=120))
+        patch.setattr(attribution, "unique_variance", lambda *a, **options: whole(*a, **{**options, "steps": 120}))
         return model.attribute(data)
 
 
@@ -54,7 +54,7 @@ def test_finds_the_channels_that_carry_the_variables(model, data, maps):
 
 
 def test_calls_are_the_truth(maps, data):
-    calls = maps.calls().set_index(["channel", "space"])["called"].to_xarray()
+    calls = maps.calls(0.01).set_index(["channel", "space"])["called"].to_xarray()
     assert (calls.sel(channel=data.truth.channel, space=data.truth.space) == data.truth).all()
 
 
@@ -376,7 +376,7 @@ def test_steps_that_do_not_tell_of_their_neighbours(quick_unique_variance):
     assert model.goodness_of_fit_.bits[0] > 1.5
     truth = np.arange(20) < 10
     assert model.attribute(X, method="generative_gradient").auroc(truth, "stimulus") > 0.95
-    calls = model.attribute(X, stimulus).calls()
+    calls = model.attribute(X, stimulus).calls(0.01)
     assert calls["called"].tolist() == truth.tolist()
 
 

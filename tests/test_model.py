@@ -1,7 +1,6 @@
 """The fitted model: maps that do not depend on a basis, parts of maps, and maps of many models at once."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -75,11 +74,10 @@ def test_alignment_finds_the_basis_itself(model, turned, data):
         np.testing.assert_allclose(*found, rtol=2e-3)
 
 
-def test_unique_variance_does_not_depend_on_the_basis_of_a_block(model, turned, data, monkeypatch):
-    monkeypatch.setattr(attribution, "unique_variance", partial(attribution.unique_variance, steps=100))
+def test_unique_variance_does_not_depend_on_the_basis_of_a_block(model, turned, data):
     part = data[:1500]
     first = [_first_seed(m) for m in (model, turned)]
-    one, other = unique_variances(first, [part, part])
+    one, other = unique_variances(first, [part, part], steps=100)
     assert one.by_space.std() > 0.1
     np.testing.assert_allclose(one.by_space, other.by_space, atol=0.04)  # other directions, other training
 
@@ -156,7 +154,7 @@ def test_seeds_in_which_a_space_collapsed_do_not_count(model, data, quick_unique
     )
 
 
-def test_many_models_are_answered_as_each_alone(model, data, quick_unique_variance):
+def test_many_models_are_answered_as_each_alone(model, data):
     """Other channels, another space: other shapes, each with a stack of its own, in the order asked."""
     fewer = data.take_channels(data.channel_names[:8])
     spaces = {"rest": asc.Time(dim=1)}
@@ -164,10 +162,10 @@ def test_many_models_are_answered_as_each_alone(model, data, quick_unique_varian
         spaces, seeds=1, steps=20, batch_size=64, encoder=asc.MLP((8,)), penalty=0.0, random_state=0, progress=False
     ).fit(fewer)
     models, recordings = [other.model_, model], [fewer, data[:1200]]
-    both = unique_variances(models, recordings)
+    both = unique_variances(models, recordings, steps=25)
     assert [m.by_space.shape for m in both] == [(8, 1), (12, 2)]
     for one, recording, maps in zip(models, recordings, both, strict=True):
-        (alone,) = unique_variances([one], [recording])
+        (alone,) = unique_variances([one], [recording], steps=25)
         np.testing.assert_allclose(maps.by_space, alone.by_space, rtol=1e-4, atol=1e-5)
         assert maps.over_time(0, 10).sizes["time"] == 10
 

@@ -118,6 +118,17 @@ def test_the_basis_is_orthonormal_and_spans_the_changes_of_its_own_epoch():
         assert outside.norm() < 1e-6 * plane.norm(), step
 
 
+def test_a_step_without_neighbours_has_no_tangents():
+    """An epoch of one step: the jumps into it and out of it are not changes."""
+    epochs = np.repeat([0, 1, 2], [30, 1, 30])
+    X = random(61, DIM).cumsum(0) @ random(CHANNELS, DIM, seed=1).mT
+    index = torch.tensor([10, 30, 50])
+    basis = tangent_basis(X, index, *bounds(epochs), DIM)
+    embedder, parameters = linear_stack(random(1, DIM, CHANNELS, seed=2))
+    _, ok = tangent(embedder, parameters, same(DIM), X[index], basis)
+    assert not basis[1].any() and not ok[0, 1]
+
+
 def test_the_main_directions_are_taken_where_there_are_more():
     """The signal moves in a plane, everything else a little: the basis is that of local singular vectors."""
     plane = torch.linalg.qr(random(CHANNELS, 2))[0]

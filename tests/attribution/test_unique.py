@@ -16,12 +16,14 @@ from torch import nn
 
 import ascribo as asc
 from ascribo.attribution import ask, unique, unique_maps, unique_variance
-from ascribo.attribution.unique import Answer, Question, news_lag
+from ascribo.attribution.unique import Answer, Question, news_lag, resample
 from ascribo.embedder import Embedder
 from ascribo.encoders import Limit
 
 STEPS = 6000
 LAG = 1
+REACH = 1
+"""The rest learns from neighbours one step away."""
 DECAY = 0.9
 SPACES = {
     "a": asc.Follow("a", 1),
@@ -103,8 +105,13 @@ def scene():
 def gain(question, space):
     """What a linear regression on the inputs of the decoders gains by a space: R² with it - R² without."""
     x = question.x.double().numpy()
+    if space in question.news:
+        masks = question.masks[[0, 0]].bool()
+        masks[1, question.news[space][0]] = False
+    else:
+        masks = question.masks[list(question.against[space])].bool()
     errors = []
-    for mask in question.masks[list(question.against[space])].bool():
+    for mask in masks:
         u = question.inputs[0][:, mask].double().numpy()
         fit = np.linalg.lstsq(u, x - x.mean(0), rcond=None)[0]
         errors.append(((x - x.mean(0) - u @ fit) ** 2).mean(0) / x.var(0))
@@ -113,8 +120,8 @@ def gain(question, space):
 
 def test_what_is_not_carried_scores_nothing_and_what_is_carried_is_called(scene):
     scores = scene.maps.by_space.values
-    assert scores[~scene.truth.values].max() < 0.005 < 0.025 < scores[scene.truth.values].min()
-    calls = scene.maps.calls().set_index(["channel", "space"])["called"].to_xarray()
+    assert scores[~scene.truth.values].max() < 0.005 < 0.015 < scores[scene.truth.values].min()
+    calls = scene.maps.calls(0.01).set_index(["channel", "space"])["called"].to_xarray()
     assert (calls.sel(channel=scene.truth.channel, space=scene.truth.space) == scene.truth).all()
 
 
@@ -137,14 +144,15 @@ def test_scores_are_shares_of_the_variance(scene):
     linear = [name for name in CARRIED if name != "product"]  # which no linear regression can do
     for space in SPACES:
         expected = xr.DataArray(gain(scene.question, space), dims="channel", coords={"channel": list(CARRIED)})
-        np.testing.assert_allclose(found.sel(channel=linear, space=space), expected.sel(channel=linear), atol=0.02)
+        np.testing.assert_allclose(found.sel(channel=linear, space=space), expected.sel(channel=linear), atol=0.03)
 
 
 def test_only_steps_that_have_everything_are_asked(scene):
     missing = scene.variables.isna().any(axis=1).to_numpy()
     steps = scene.question.steps
     assert not (missing[steps] | missing[steps - LAG]).any()
-    inside = [t for t in range(2, STEPS - 1) if scene.epochs[t - 2] == scene.epochs[t + 1]]
+    back = LAG + REACH + 1
+    inside = [t for t in range(back, STEPS - 1) if scene.epochs[t - back] == scene.epochs[t + 1]]
     assert steps.tolist() == [t for t in inside if not (missing[t] or missing[t - LAG])]
 
 
@@ -158,10 +166,18 @@ def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
     assert (
         np.isclose(variance, 1, atol=1e-3).sum() == u.shape[1] - 3 and np.isclose(variance, 0, atol=1e-6).sum() == 3
     )
-    pairs = {space: scene.question.masks[list(scene.question.against[space])] for space in SPACES}
-    news = {space: whole - without for space, (whole, without) in pairs.items()}
-    assert {s: int(m.sum()) for s, m in news.items()} == {"a": 1, "heading": 2, "side": 3, "rest": 1}
-    assert all((m >= 0).all() for m in news.values())
+    first, whole, without = scene.question.masks.bool()
+    assert scene.question.spaces == tuple(SPACES) and scene.question.against == {"rest": (1, 2)}
+    assert not (first & whole).any() and (first | whole).all()
+    assert (whole & ~without).nonzero().tolist() == [[u.shape[1] - 1]]
+    columns = {space: range(where.start, where.stop) for space, (where, _) in scene.question.news.items()}
+    assert {space: len(own) for space, own in columns.items()} == {"a": 1, "heading": 2, "side": 3}
+    assert len({k for own in columns.values() for k in own}) == 6 and all(
+        first[list(c)].all() for c in columns.values()
+    )
+    for where, draws in scene.question.news.values():
+        assert draws.shape == (unique.DRAWS, len(u), where.stop - where.start)
+        assert not torch.equal(draws[0], draws[1])
 
 
 # over time
@@ -204,7 +220,7 @@ def test_where_hardly_anything_is_asked_there_is_no_map(scene):
 
 
 def test_counts_are_predicted_under_a_poisson_loss():
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(3)
     a, b = walk(rng, 5000), walk(rng, 5000)
     rates = np.exp(np.stack([0.8 * a, 0.8 * b, 0.6 * (a + b), 0 * a], axis=1))
     counts = torch.from_numpy(rng.poisson(rates)).float()
@@ -221,7 +237,7 @@ def test_counts_are_predicted_under_a_poisson_loss():
     assert maps.by_space.attrs["loss"] == "poisson"
     truth = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
     assert maps.by_space.values[~truth].max() < 0.005 < 0.02 < maps.by_space.values[truth].min()
-    assert (maps.calls()["called"].to_numpy().reshape(2, 4).T == truth).all()
+    assert (maps.calls(0.01)["called"].to_numpy().reshape(2, 4).T == truth).all()
     # the unit is the deviance that a constant rate leaves, and a space explains no more of it than the rates do
     x = counts.numpy()
     least, rate, constant = ((r - xlogy(x, r)).mean(0) for r in (x, rates, x.mean(0)))
@@ -272,7 +288,7 @@ def test_nothing_crosses_the_edge_of_an_epoch(lengths, lag, window, missing):
     last = np.cumsum(lengths)[epochs]
     first = last - np.asarray(lengths)[epochs]
     at = np.arange(len(epochs))
-    inside = (at - lag - half - 1 >= first) & (at + half + 1 < last)
+    inside = (at - lag - half - REACH - 1 >= first) & (at + half + 1 < last)
     present = ~np.isnan(a)
     inside[inside] &= present[at[inside]] & present[at[inside] - lag]
     ask_it = lambda: ask(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}), lag=lag)  # noqa: E731
@@ -307,7 +323,8 @@ def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
     # a window reaches window // 2 steps back and (window - 1) // 2 ahead: one of 4 leaves one more step out
     half, ahead = window // 2, (window - 1) // 2
     sees = lambda centre: range(200 - centre - ahead, 200 - centre + half + 1)  # noqa: E731
-    assert set(then) == {*sees(-6 - half), *sees(-6 - half - 1)} and then.min() >= 206
+    before = 6 + half + REACH
+    assert set(then) == {*sees(-before), *sees(-before - 1)} and then.min() >= 206 + REACH
     assert set(around) == {*sees(-1 - half), *sees(1 + half)} and 200 not in around
 
 
@@ -329,7 +346,7 @@ def test_long_recordings_are_thinned_evenly(monkeypatch):
     rng = np.random.default_rng(0)
     X = torch.from_numpy(rng.normal(size=(3000, 2))).float()
     question = ask(embedder, parameters, spaces, X, np.zeros(3000, int), pd.DataFrame({"a": X[:, 0]}), lag=1)
-    assert len(question.steps) == 500 and question.steps[0] == 2 and question.steps[-1] == 2998
+    assert len(question.steps) == 500 and question.steps[0] == 3 and question.steps[-1] == 2998
     assert np.diff(question.steps).max() <= 7
 
 
@@ -338,11 +355,10 @@ def test_a_space_without_its_variables_is_asked_about_as_if_it_followed_time(sce
     question = ask(
         Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, scene.variables[["angle"]], lag=1
     )
-    with_all = {name: with_ for name, (with_, _) in question.against.items()}
-    assert list(question.against) == list(SPACES)
-    assert with_all["a"] == with_all["side"] == with_all["rest"] != with_all["heading"]
+    assert question.spaces == tuple(SPACES) and list(question.news) == ["heading"]
+    assert question.against == {"a": (1, 2), "side": (1, 3), "rest": (1, 4)}
     nothing = ask(Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, pd.DataFrame())
-    assert nothing.inputs.shape[-1] == 5 and len(set(nothing.against.values())) == 4
+    assert nothing.inputs.shape[-1] == 5 and not nothing.news and list(nothing.against) == list(SPACES)
 
 
 def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
@@ -360,6 +376,93 @@ def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
         gram = u @ u.mT
         torch.testing.assert_close(gram[0], gram[1], rtol=0, atol=0.02)
         assert (u[0] - u[1]).abs().max() > 0.1
+
+
+# news drawn anew
+
+
+def correlation(a, b):
+    return np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]
+
+
+@pytest.fixture(scope="module")
+def pasts():
+    """Two variables whose changes depend on where both were, and on each other, and whose size does too."""
+    rng = np.random.default_rng(0)
+    then = rng.uniform(-1, 1, (8000, 2))
+    both, own = rng.normal(size=(2, 8000, 2))
+    size = 0.2 + 0.3 * np.abs(then)
+    news = size * (0.6 * both[:, :1] + 0.8 * own) - 0.3 * then + 0.2 * then[:, ::-1] ** 2
+    return then, news
+
+
+def test_drawn_news_goes_with_the_past_and_the_others_but_not_with_itself(pasts):
+    then, news = pasts
+    given = np.concatenate([then, news[:, 1:]], axis=1)
+    drawn = resample(news[:, :1], then[:, :1], given, 0)
+    assert drawn.shape == (8000, 1) and drawn.dtype == np.float32
+    for what in (then[:, 0], then[:, 1] ** 2, news[:, 1]):  # what may tell of it: as before
+        assert correlation(drawn, what) == pytest.approx(correlation(news[:, 0], what), abs=0.04)
+    assert correlation(news[:, 0], news[:, 1]) > 0.2 and abs(correlation(news[:, 0], then[:, 1] ** 2)) > 0.1
+    features = np.c_[np.ones(8000), given, given**2, given[:, :1] * given[:, 1:], given[:, 1:2] * given[:, 2:]]
+    left = [v - features @ np.linalg.lstsq(features, v, rcond=None)[0] for v in (news[:, :1], drawn)]
+    assert abs(correlation(*left)) < 0.04 < 0.2 < correlation(np.abs(left[1]), np.abs(then[:, 0]))
+    assert left[1].std() == pytest.approx(left[0].std(), rel=0.03)
+    np.testing.assert_array_equal(drawn, resample(news[:, :1], then[:, :1], given, 0))
+    assert abs(correlation(drawn - news[:, :1], resample(news[:, :1], then[:, :1], given, 1) - news[:, :1])) < 0.7
+
+
+def test_what_is_expected_of_the_news_stays_where_it_is():
+    """Few time steps: those among which news is exchanged are not alike."""
+    rng = np.random.default_rng(0)
+    then, given = rng.normal(size=(2, 150, 1))
+    surprise = 0.1 * rng.normal(size=(150, 1))
+    drawn = resample(2 * given + given**2 + surprise, then, given, 0)
+    left = drawn - 2 * given - given**2
+    assert left.std() == pytest.approx(surprise.std(), rel=0.1) and abs(correlation(left, surprise)) < 0.3
+
+
+def test_drawn_labels_are_labels():
+    """A label is followed by one that has followed it, however few share it."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 40, 3000)
+    following = np.where(rng.random(3000) < 0.5, label, (label + rng.integers(1, 3, 3000)) % 40)
+    then, now = np.eye(40)[label], np.eye(40)[following]
+    drawn = resample(now - then, then, None, 0)
+    other = then + drawn
+    assert set(np.unique(other)) == {0.0, 1.0} and (other.sum(1) == 1).all()
+    assert set(zip(label, other.argmax(1), strict=True)) <= set(zip(label, following, strict=True))
+    np.testing.assert_array_equal(np.bincount(other.argmax(1)), np.bincount(following))
+    assert 0.2 < (other.argmax(1) == following).mean() < 0.6
+
+
+def test_many_columns_are_no_burden():
+    """Squares of hundreds of labels would be tens of thousands of columns, and predict anything."""
+    rng = np.random.default_rng(0)
+    news, then = rng.normal(size=(2, 600, 1))
+    drawn = resample(news, then, rng.normal(size=(600, 100)), 0)
+    assert abs(correlation(drawn, news)) < 0.5
+
+
+def test_shared_news_is_not_called_twice():
+    """Two variables that move together: a channel of one of them owes nothing to the other."""
+    rng = np.random.default_rng(2)
+    common = walk(rng, 5000)
+    a, c = (0.8 * common + 0.6 * walk(rng, 5000) for _ in range(2))
+    assert correlation(np.diff(a), np.diff(c)) > 0.5
+    clean = np.stack([a, c, a + c, 0 * a], axis=1)
+    X = torch.from_numpy(clean + 0.5 * rng.normal(size=clean.shape)).float()
+    spaces = {"a": asc.Follow("a", 1), "c": asc.Regress("c")}
+    module, parameters = linear_encoder([[[1.0, 1, 0, 0], [1.0, -1, 0, 0]]])
+    variables = pd.DataFrame({"a": a, "c": c})
+    question = ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), variables, lag=2)
+    assert not question.against and len(question.masks) == 1
+    (answer,) = unique_variance([question], [[0]], steps=150, progress=False)
+    scores = answer.delta[0].mean(-1)
+    truth = np.array([[1, 0, 1, 0], [0, 1, 1, 0]], dtype=bool)
+    assert np.abs(scores[~truth]).max() < 0.005 < 0.03 < scores[truth].min()
+    expected = np.stack([gain(question, space) for space in spaces])
+    np.testing.assert_allclose(scores[truth], expected[truth], atol=0.02)
 
 
 # the lag
@@ -420,8 +523,8 @@ def by_hand(weight, refused=None):
     local = rng.normal(1.0, 1.0, (2, 80, 3, 2))
     steps, block = 2 * np.arange(80), np.arange(80) // 10
     question = Question(
-        *(steps, torch.zeros(80, 3), torch.zeros(2, 80, 1), torch.zeros(4, 1), {"a": (0, 1), "b": (2, 3)}),
-        *(block % 2, block, [], "squared"),
+        *(steps, torch.zeros(80, 3), torch.zeros(2, 80, 1), torch.zeros(3, 1), ("a", "b")),
+        *({"a": (0, 1), "b": (0, 2)}, {}, block % 2, block, [], "squared"),
     )
     delta = local.reshape(2, 8, 10, 3, 2).mean(2).transpose(0, 3, 2, 1)
     maps = unique_maps(

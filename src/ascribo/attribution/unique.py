@@ -54,6 +54,8 @@ MOST = 100_000
 CHUNK = 8192
 DRAWS = 4
 """Times that the news of a space is drawn anew."""
+WIDE = 20
+"""Most columns whose squares and products are used: 20 make 231 features."""
 ALIKE = 50
 """Time steps among which news is exchanged."""
 
@@ -122,7 +124,8 @@ def resample(news: np.ndarray, then: np.ndarray, given: np.ndarray | None, seed:
     ----------
     news, then : (n, k) the change of a space's variables, and what they were before it.
     given : (n, p) what else the news may depend on: all variables before, and the news of the others. What these
-        predict of it, by a quadratic regression, stays where it is. None: nothing (labels cannot be shifted).
+        predict of it, by a quadratic regression (linear above 20 columns), stays where it is. None: nothing;
+        news is then exchanged among the steps with the same `then` (labels cannot be shifted).
 
     Examples
     --------
@@ -135,17 +138,21 @@ def resample(news: np.ndarray, then: np.ndarray, given: np.ndarray | None, seed:
     rng = np.random.default_rng(seed)
     expected = np.zeros_like(news)
     if given is not None:
-        features = PolynomialFeatures(2).fit_transform(given.astype(np.float64))
+        degree = 2 if given.shape[1] <= WIDE else 1
+        features = PolynomialFeatures(degree).fit_transform(given.astype(np.float64))
         expected = features @ np.linalg.lstsq(features, news, rcond=None)[0]
-    past = np.concatenate([then, expected], 1) if given is not None else then
-    cells = [np.arange(len(news))]
-    while len(cells[0]) > 2 * ALIKE:  # halve along the widest direction until few are left
-        halves = []
-        for cell in cells:
-            values = past[cell]
-            order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
-            halves += [order[: len(order) // 2], order[len(order) // 2 :]]
-        cells = halves
+    if given is None:  # labels: a change from another label would lead to none that there is
+        _, label = np.unique(then.round(3), axis=0, return_inverse=True)
+        cells = [np.flatnonzero(label.ravel() == k) for k in range(label.max() + 1)]
+    else:
+        past, cells = np.concatenate([then, expected], 1), [np.arange(len(news))]
+        while len(cells[0]) > 2 * ALIKE:  # halve along the widest direction until few are left
+            halves = []
+            for cell in cells:
+                values = past[cell]
+                order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
+                halves += [order[: len(order) // 2], order[len(order) // 2 :]]
+            cells = halves
     source = np.empty(len(news), dtype=int)
     for cell in cells:
         source[cell] = rng.permutation(cell)

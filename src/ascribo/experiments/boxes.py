@@ -161,7 +161,7 @@ def unique_scores(
             steps=min(UNIQUE_STEPS, cells[0]["steps"]),
             progress=False,
         )
-        found += [dict(zip(answer.question.against, answer.delta.mean((0, 3)), strict=True)) for answer in answers]
+        found += [dict(zip(answer.question.spaces, answer.delta.mean((0, 3)), strict=True)) for answer in answers]
     return found
 
 
