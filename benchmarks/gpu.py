@@ -55,9 +55,9 @@ model = asc.ContrastiveEmbedding(
     device="cuda", random_state=0, progress=False)
 model.fit(X, y)
 fitted = time.time()
-maps = model.attribute(X)
+maps = model.attribute(X, method="generative_gradient")
 score = maps.auroc(truth, "position")
-papers = model.attribute(X, "inverted_neuron_gradient").auroc(truth, "position")
+papers = model.attribute(X, method="inverted_neuron_gradient").auroc(truth, "position")
 zero = float(sys.argv[2])
 print(began, loaded - zero, fitted - zero, time.time() - zero, score, papers)
 """
@@ -100,7 +100,7 @@ def attribution(data: asc.Recording) -> dict[str, float]:
         for _ in range(4):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            maps = model.attribute(data, method, samples=None)
+            maps = model.attribute(data, method=method, samples=None)
             torch.cuda.synchronize()
             taken.append(time.perf_counter() - began)
         out[method] = statistics.median(taken[1:])

@@ -259,6 +259,13 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         if samples is not None and samples < len(steps):
             steps = np.linspace(0, len(steps) - 1, int(samples)).astype(np.int64)
         model = self.model_.to(_device(self.device))
+        wanted = [v for space in model.spaces.values() for v in space.variables if v not in recording.variables]
+        if method == "unique_variance" and wanted:
+            warnings.warn(
+                f"the recording has no {', '.join(wanted)}: their spaces are judged by their embedding, which may "
+                "have leaked into others. Pass y, or a recording with its variables, for calls to be trusted.",
+                stacklevel=2,
+            )
         if not model.counted.any():
             raise ValueError(
                 f"all spaces ({', '.join(model.spaces)}) have collapsed: their held-out InfoNCE is at chance, so "

@@ -16,7 +16,8 @@ from torch import nn
 
 import ascribo as asc
 from ascribo.attribution import ask, unique, unique_maps, unique_variance
-from ascribo.attribution.unique import Answer, Question, news_lag, resample
+from ascribo.attribution.news import news_lag, resample
+from ascribo.attribution.unique import Answer, Question
 from ascribo.embedder import Embedder
 from ascribo.encoders import Limit
 
@@ -150,21 +151,21 @@ def test_scores_are_shares_of_the_variance(scene):
 def test_only_steps_that_have_everything_are_asked(scene):
     missing = scene.variables.isna().any(axis=1).to_numpy()
     steps = scene.question.steps
-    assert not (missing[steps] | missing[steps - LAG]).any()
+    assert not (missing[steps] | missing[steps - LAG] | missing[steps - LAG - REACH]).any()
     back = LAG + REACH + 1
     inside = [t for t in range(back, STEPS - 1) if scene.epochs[t - back] == scene.epochs[t + 1]]
-    assert steps.tolist() == [t for t in inside if not (missing[t] or missing[t - LAG])]
+    assert steps.tolist() == [t for t in inside if not missing[[t, t - LAG, t - LAG - REACH]].any()]
 
 
 def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
     u = scene.question.inputs[0].double().numpy()
-    # then: 5 embedding + 1 + 2 + 3 values; news and now: the same 6 values each; the rest: 1. One label in three
-    # follows from the others.
-    assert u.shape[1] == 5 + 3 * (1 + 2 + 3) + 1
+    # then: 5 embedding + 1 + 2 + 3 values; news, now and how it was moving: the same 6 values each; the rest: 1.
+    # One label in three follows from the others.
+    assert u.shape[1] == 5 + 4 * (1 + 2 + 3) + 1
     np.testing.assert_allclose(u.mean(0), 0, atol=1e-4)
     variance = u.var(0)
     assert (
-        np.isclose(variance, 1, atol=1e-3).sum() == u.shape[1] - 3 and np.isclose(variance, 0, atol=1e-6).sum() == 3
+        np.isclose(variance, 1, atol=1e-3).sum() == u.shape[1] - 4 and np.isclose(variance, 0, atol=1e-6).sum() == 4
     )
     first, whole, without = scene.question.masks.bool()
     assert scene.question.spaces == tuple(SPACES) and scene.question.against == {"rest": (1, 2)}
@@ -290,7 +291,7 @@ def test_nothing_crosses_the_edge_of_an_epoch(lengths, lag, window, missing):
     at = np.arange(len(epochs))
     inside = (at - lag - half - REACH - 1 >= first) & (at + half + 1 < last)
     present = ~np.isnan(a)
-    inside[inside] &= present[at[inside]] & present[at[inside] - lag]
+    inside[inside] &= present[at[inside]] & present[at[inside] - lag] & present[at[inside] - lag - half - REACH]
     ask_it = lambda: ask(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}), lag=lag)  # noqa: E731
     if inside.sum() < 80:
         with pytest.raises(ValueError, match=rf"^{inside.sum()} time steps .* at least 80"):
@@ -371,7 +372,7 @@ def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
     module, parameters = linear_encoder(torch.cat([weights, turn @ weights]))
     variables = pd.DataFrame({"a": X[:, 0].numpy()})
     question = ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(800, int), variables, lag=2)
-    for columns in (slice(0, 5), slice(8, 11)):  # all of the embedding then; the rest around the step
+    for columns in (slice(0, 5), slice(9, 12)):  # all of the embedding then; the rest around the step
         u = question.inputs[..., columns].double()
         gram = u @ u.mT
         torch.testing.assert_close(gram[0], gram[1], rtol=0, atol=0.02)

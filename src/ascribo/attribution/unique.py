@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
-from sklearn.preprocessing import PolynomialFeatures
 from torch import Tensor
 
 from ..embedder import Embedder
@@ -35,8 +34,9 @@ from ..spaces import Discrete, Space, Time, layout
 from .decoders import decode, fit_decoders, losses
 from .generative import decoder_embedding
 from .maps import AttributionMaps
+from .news import news_lag, resample
 
-__all__ = ["Answer", "Question", "ask", "news_lag", "resample", "unique_maps", "unique_variance"]
+__all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
 
 STEPS = 1000
 FOLDS = 2
@@ -44,9 +44,8 @@ STRETCHES = 20
 """Held-out stretches of time, taken by the folds in turn."""
 BLOCKS = (5, 40)
 """Fewest and most blocks of time that the spread of a score is judged by."""
-SETTLED = 0.9
-"""The news is taken over the first lag at which the variables' autocorrelation has fallen to this."""
-LONGEST = 50
+APART = 60
+"""A block has at least this many lags: several times the memory of what moves like the variables."""
 CONSTANT = 1e-8
 """Least variance (or deviance) of a channel of which anything can be explained."""
 MOST = 100_000
@@ -54,10 +53,6 @@ MOST = 100_000
 CHUNK = 8192
 DRAWS = 4
 """Times that the news of a space is drawn anew."""
-WIDE = 20
-"""Most columns whose squares and products are used: 20 make 231 features."""
-ALIKE = 50
-"""Time steps among which news is exchanged."""
 
 
 @dataclass(frozen=True)
@@ -96,69 +91,6 @@ class Answer:
     at: Callable[[np.ndarray], np.ndarray]
 
 
-def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:
-    """The first lag at which the variables' mean autocorrelation has fallen to 0.9, at most 50.
-
-    values : arrays (time, k), one for each space, NaN where missing.
-
-    >>> walk = np.cumsum(np.random.default_rng(0).normal(size=5000)) % 20
-    >>> news_lag([np.cos(walk[:, None] / 20 * 2 * np.pi)], np.zeros(5000, int))
-    3
-    """
-    centred = [v - np.nanmean(v, axis=0) for v in values]
-    for lag in range(1, LONGEST + 1):
-        inside = np.flatnonzero(same_segment(segments, lag))
-        if not len(inside):
-            return max(1, lag - 1)
-        products = [c[inside] * c[inside + lag] for c in centred]  # NaN where either is missing
-        squares = [np.where(np.isnan(p), np.nan, c[inside] ** 2) for p, c in zip(products, centred, strict=True)]
-        if np.mean([np.nansum(p) / np.nansum(s) for p, s in zip(products, squares, strict=True)]) <= SETTLED:
-            return lag
-    return LONGEST
-
-
-def resample(news: np.ndarray, then: np.ndarray, given: np.ndarray | None, seed: int) -> np.ndarray:
-    """News drawn anew, given the past: exchanged among time steps at which the past was alike.
-
-    Parameters
-    ----------
-    news, then : (n, k) the change of a space's variables, and what they were before it.
-    given : (n, p) what else the news may depend on: all variables before, and the news of the others. What these
-        predict of it, by a quadratic regression (linear above 20 columns), stays where it is. None: nothing;
-        news is then exchanged among the steps with the same `then` (labels cannot be shifted).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> then, news = rng.normal(size=(2, 5000, 1))
-    >>> other = resample(news, then, then, 0)
-    >>> bool(abs(np.corrcoef(news[:, 0], other[:, 0])[0, 1]) < 0.05), bool(abs(other.std() / news.std() - 1) < 0.02)
-    (True, True)
-    """
-    rng = np.random.default_rng(seed)
-    expected = np.zeros_like(news)
-    if given is not None:
-        degree = 2 if given.shape[1] <= WIDE else 1
-        features = PolynomialFeatures(degree).fit_transform(given.astype(np.float64))
-        expected = features @ np.linalg.lstsq(features, news, rcond=None)[0]
-    if given is None:  # labels: a change from another label would lead to none that there is
-        _, label = np.unique(then.round(3), axis=0, return_inverse=True)
-        cells = [np.flatnonzero(label.ravel() == k) for k in range(label.max() + 1)]
-    else:
-        past, cells = np.concatenate([then, expected], 1), [np.arange(len(news))]
-        while len(cells[0]) > 2 * ALIKE:  # halve along the widest direction until few are left
-            halves = []
-            for cell in cells:
-                values = past[cell]
-                order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
-                halves += [order[: len(order) // 2], order[len(order) // 2 :]]
-            cells = halves
-    source = np.empty(len(news), dtype=int)
-    for cell in cells:
-        source[cell] = rng.permutation(cell)
-    return (news[source] + expected - expected[source]).astype(np.float32)
-
-
 def ask(
     embedder: Embedder,
     parameters: Mapping[str, Tensor],
@@ -188,9 +120,9 @@ def ask(
     steps = np.flatnonzero(same_segment(epochs, back + ahead)) + back
     for name in values:
         present = known(spaces[name], variables)
-        steps = steps[present[steps] & present[steps - lag]]
+        steps = steps[present[steps] & present[steps - lag] & present[steps - before]]
     steps = steps[np.linspace(0, len(steps) - 1, min(MOST, len(steps))).astype(int)] if len(steps) else steps
-    blocks = int(np.clip(len(steps) // (20 * lag), *BLOCKS))
+    blocks = int(np.clip(len(steps) // (APART * lag), *BLOCKS))
     if len(steps) < 4 * STRETCHES:
         raise ValueError(
             f"{len(steps)} time steps have all their variables and neighbours within their epoch: unique variance "
@@ -203,8 +135,10 @@ def ask(
     if values:
         parts.append(("then", (embed(steps - before) + embed(steps - before - 1)) / 2))
         for name, value in values.items():
-            now, then = (torch.from_numpy(value[at]).to(X) for at in (steps, steps - lag))
+            now, then, earlier = (torch.from_numpy(value[at]).to(X) for at in (steps, steps - lag, steps - before))
             parts += [(f"then {name}", then[None]), (f"news {name}", (now - then)[None]), ("now", now[None])]
+            # how it was moving: the embedding may know, and paths may be smooth
+            parts += [("then moving", (then - earlier)[None])]
     if hidden:
         around = (embed(steps - 1 - half) + embed(steps + 1 + half)) / 2
         around = decoder_embedding(embed(steps), around, spaces)

@@ -17,8 +17,8 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
 
     The mean over blocks is compared with its standard error, which has two parts: the spread over blocks of time
     and, with several seeds, the spread of the seeds' means. p is that of a one-sided t-test with one degree of
-    freedom less than blocks. A channel that does not carry a space loses a little by it on held-out time, so the
-    test is conservative.
+    freedom less than blocks. Channels that carry the same latents err together, so false calls come in clumps: the
+    rate holds over recordings, not within one.
 
     Parameters
     ----------
