@@ -150,7 +150,7 @@ class FittedModel:
 
         def local(index: Tensor) -> tuple[Tensor, Tensor]:
             x = self.embedder.gather(X, index, first, last)
-            # keyed by the time step: a part of the map asked for again is the same
+            # keyed by the first time step: the same part of the map asked for again is the same
             draws = torch.Generator(X.device).manual_seed(int(index[0]))
             if method == "generative_gradient":
                 with torch.no_grad():

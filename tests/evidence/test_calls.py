@@ -63,9 +63,11 @@ def test_seeds_that_differ_widen_the_interval():
     offsets = np.array([-0.5, 0.0, 0.5])[:, None, None, None]
     alone, apart = (call_channels(blocks(v)).loc[0] for v in (values, values + offsets))
     assert apart["score"] == pytest.approx(alone["score"])
-    error = np.sqrt(values.var(ddof=1) / 16 + 0.25 / 3)  # the seeds' means have a variance of 0.25
-    assert (apart["ci_high"] - apart["ci_low"]) / 2 == pytest.approx(stats.t.ppf(0.975, 15) * error)
-    assert apart["p"] == pytest.approx(stats.t.sf(apart["score"] / error, 15)) and apart["p"] > alone["p"]
+    parts = values.var(ddof=1) / 16, 0.25 / 3  # the seeds' means have a variance of 0.25
+    error, freedom = np.sqrt(sum(parts)), sum(parts) ** 2 / (parts[0] ** 2 / 15 + parts[1] ** 2 / 2)
+    assert 2 <= freedom < 2.1  # the three seeds decide
+    assert (apart["ci_high"] - apart["ci_low"]) / 2 == pytest.approx(stats.t.ppf(0.975, freedom) * error)
+    assert apart["p"] == pytest.approx(stats.t.sf(apart["score"] / error, freedom)) and apart["p"] > alone["p"]
 
 
 def test_seeds_that_do_not_count_are_left_out():

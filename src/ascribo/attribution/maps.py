@@ -16,10 +16,14 @@ from torch import Tensor
 from ..metrics import auroc
 from ..store import write_atomically
 
-__all__ = ["AttributionMaps", "LocalMap", "attribution_maps"]
+__all__ = ["AttributionMaps", "LocalMap", "TooFewSteps", "attribution_maps"]
 
 LocalMap = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Time steps (B,) -> maps (seed, B, channel, window, dim) in aligned coordinates, and valid (seed, B)."""
+
+
+class TooFewSteps(ValueError):
+    """Some time steps are too few for a map of their own."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,14 @@ class AttributionMaps:
         return self._again(np.flatnonzero(chosen))
 
     def by_epoch(self) -> xr.DataArray:
-        """Scores of each epoch on its own: DataArray (epoch, channel, space)."""
+        """Scores of each epoch on its own: DataArray (epoch, channel, space); NaN where an epoch is too short."""
         labels = np.unique(self._epochs)
-        parts = [self._again(np.flatnonzero(self._epochs == label)).by_space for label in labels]
+        parts: list[xr.DataArray] = []
+        for label in labels:
+            try:
+                parts.append(self._again(np.flatnonzero(self._epochs == label)).by_space)
+            except TooFewSteps:
+                parts.append(xr.full_like(self.by_space, np.nan))
         return xr.concat(parts, dim=pd.Index(labels, name="epoch"))
 
     def _again(self, steps: np.ndarray) -> AttributionMaps:
@@ -99,7 +108,8 @@ class AttributionMaps:
         """Scores at time steps start, start + step, ... before stop: DataArray (time, channel, space).
 
         Nothing is computed before it is asked for, and then in chunks: ask for the part you need. Where a
-        Jacobian could not be inverted in any seed the entry is NaN.
+        Jacobian could not be inverted in any seed the entry is NaN; so is the unique variance at steps without a
+        past, a future or all their variables.
         """
         if self._over_time is None:
             raise ValueError("these maps were read from a file: run model.attribute(X) to get them over time.")

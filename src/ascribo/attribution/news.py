@@ -41,15 +41,18 @@ def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:
     return LONGEST
 
 
-def resample(news: np.ndarray, then: np.ndarray, given: np.ndarray | None, seed: int) -> np.ndarray:
+def resample(
+    news: np.ndarray, then: np.ndarray, given: np.ndarray, seed: int, *, labels: bool = False
+) -> np.ndarray:
     """News drawn anew, given the past: exchanged among time steps at which the past was alike.
 
     Parameters
     ----------
     news, then : (n, k) the change of a space's variables, and what they were before it.
     given : (n, p) what else the news may depend on: all variables before, and the news of the others. What these
-        predict of it, by a quadratic regression (linear above 20 columns), stays where it is. None: nothing;
-        news is then exchanged among the steps with the same `then` (labels cannot be shifted).
+        predict of it, by a quadratic regression (linear above 20 columns), stays where it is.
+    labels : the variables are labels, one column each. News is then exchanged among steps that had the same label
+        and of which like news was expected, and nothing is added to it: there are no labels between labels.
 
     Examples
     --------
@@ -60,24 +63,30 @@ def resample(news: np.ndarray, then: np.ndarray, given: np.ndarray | None, seed:
     (True, True)
     """
     rng = np.random.default_rng(seed)
-    expected = np.zeros_like(news)
-    if given is not None:
-        degree = 2 if given.shape[1] <= WIDE else 1
-        features = PolynomialFeatures(degree).fit_transform(given.astype(np.float64))
-        expected = features @ np.linalg.lstsq(features, news, rcond=None)[0]
-    if given is None:  # labels: a change from another label would lead to none that there is
+    degree = 2 if given.shape[1] <= WIDE else 1
+    features = PolynomialFeatures(degree).fit_transform(given.astype(np.float64))
+    expected = features @ np.linalg.lstsq(features, news, rcond=None)[0]
+    if labels:
         _, label = np.unique(then.round(3), axis=0, return_inverse=True)
-        cells = [np.flatnonzero(label.ravel() == k) for k in range(label.max() + 1)]
+        groups = [np.flatnonzero(label.ravel() == k) for k in range(label.max() + 1)]
+        cells = [part for group in groups for part in _cells(group, expected)]
     else:
-        past, cells = np.concatenate([then, expected], 1), [np.arange(len(news))]
-        while len(cells[0]) > 2 * ALIKE:  # halve along the widest direction until few are left
-            halves = []
-            for cell in cells:
-                values = past[cell]
-                order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
-                halves += [order[: len(order) // 2], order[len(order) // 2 :]]
-            cells = halves
+        cells = _cells(np.arange(len(news)), np.concatenate([then, expected], 1))
     source = np.empty(len(news), dtype=int)
     for cell in cells:
         source[cell] = rng.permutation(cell)
-    return (news[source] + expected - expected[source]).astype(np.float32)
+    shift = 0 if labels else expected - expected[source]
+    return (news[source] + shift).astype(np.float32)
+
+
+def _cells(steps: np.ndarray, past: np.ndarray) -> list[np.ndarray]:
+    """Steps in groups of like past (time, k), halved along the widest direction until few are left in each."""
+    cells = [steps]
+    while len(cells[0]) > 2 * ALIKE:
+        halves = []
+        for cell in cells:
+            values = past[cell]
+            order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
+            halves += [order[: len(order) // 2], order[len(order) // 2 :]]
+        cells = halves
+    return cells

@@ -32,8 +32,7 @@ from ..embedder import Embedder
 from ..pairs import known, regression_values, same_segment
 from ..spaces import Discrete, Space, Time, layout
 from .decoders import decode, fit_decoders, losses
-from .generative import decoder_embedding
-from .maps import AttributionMaps
+from .maps import AttributionMaps, TooFewSteps
 from .news import news_lag, resample
 
 __all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
@@ -104,19 +103,25 @@ def ask(
 ) -> Question:
     """Put the question for one recording.
 
-    X : (time, channel), standardised. variables : those that are known; a space without its variables is asked
-    about as if it followed time. counts : (time, channel), to be predicted under a Poisson loss instead of X.
+    X : (time, channel), standardised. variables : those that are known; a space without its variables, or whose
+    variables never change within an epoch and so have no news, is asked about as if it followed time.
+    counts : (time, channel), to be predicted under a Poisson loss instead of X.
     """
     given = {name: space for name, space in spaces.items() if space.variables}
     values = {n: _values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
+    inside = np.flatnonzero(same_segment(epochs, 1))
+    values = {n: v for n, v in values.items() if np.nan_to_num(v[inside + 1] - v[inside]).any()}
     hidden = [name for name in spaces if name not in values]
-    if lag is None:
-        lag = news_lag(list(values.values()), epochs) if values else 1
     half = embedder.window // 2
     # An encoder may have learned its positives by heart: a step's embedding may know of the steps up to `reach` on.
     reach = max((max(space.offsets) for space in spaces.values() if isinstance(space, Time)), default=0)
+    near = 1 + half + reach
+    if lag is None:
+        lag = news_lag(list(values.values()), epochs) if values else 1
+        room = int(np.median(np.unique(epochs, return_counts=True)[1])) - (2 * near + half + 2)
+        lag = max(1, min(lag, room // 2))  # most epochs should have steps with a past and a future
     before = lag + half + reach
-    back, ahead = (before + 1 if values else 1 + half), 1 + half
+    back, ahead = max(before + 1 if values else 0, near if hidden else 0), near if hidden else 0
     steps = np.flatnonzero(same_segment(epochs, back + ahead)) + back
     for name in values:
         present = known(spaces[name], variables)
@@ -138,10 +143,9 @@ def ask(
             now, then, earlier = (torch.from_numpy(value[at]).to(X) for at in (steps, steps - lag, steps - before))
             parts += [(f"then {name}", then[None]), (f"news {name}", (now - then)[None]), ("now", now[None])]
             # how it was moving: the embedding may know, and paths may be smooth
-            parts += [("then moving", (then - earlier)[None])]
+            parts += [("then, moving", (then - earlier)[None])]
     if hidden:
-        around = (embed(steps - 1 - half) + embed(steps + 1 + half)) / 2
-        around = decoder_embedding(embed(steps), around, spaces)
+        around = (embed(steps - near) + embed(steps + near)) / 2
         parts += [(f"space {name}", around[..., slices[name]]) for name in hidden]
     parts = [(what, _white(part)) for what, part in parts]
     inputs = torch.cat([part.expand(seeds, -1, -1) for _, part in parts], -1)
@@ -154,11 +158,9 @@ def ask(
             then = np.flatnonzero(what == f"then {name}")
             given = np.flatnonzero(masks[0] & (what != "then") & (what != f"news {name}"))
             table = inputs[0].cpu().numpy()
-            kind = isinstance(spaces[name], Discrete)
-            draws = [
-                resample(table[:, where], table[:, then], None if kind else table[:, given], seed)
-                for seed in range(DRAWS)
-            ]
+            labels = isinstance(spaces[name], Discrete)
+            past = table[:, where], table[:, then], table[:, given]
+            draws = [resample(*past, seed, labels=labels) for seed in range(DRAWS)]
             news[name] = (slice(where[0], where[-1] + 1), torch.from_numpy(np.stack(draws)).to(inputs))
     if hidden:
         level = np.array([w == "now" or w.startswith("space ") for w in what])
@@ -297,7 +299,7 @@ def unique_maps(
     def at(chosen: np.ndarray) -> AttributionMaps:
         rows = np.flatnonzero(np.isin(steps, chosen))
         if len(rows) < BLOCKS[0]:
-            raise ValueError(
+            raise TooFewSteps(
                 f"{len(rows)} of these {len(chosen)} time steps have all their variables and neighbours: too few."
             )
         size = len(steps) / answer.delta.shape[-1]

@@ -16,8 +16,8 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
     """Test every channel and space: does the space save held-out loss?
 
     The mean over blocks is compared with its standard error, which has two parts: the spread over blocks of time
-    and, with several seeds, the spread of the seeds' means. p is that of a one-sided t-test with one degree of
-    freedom less than blocks. Channels that carry the same latents err together, so false calls come in clumps: the
+    and, with several seeds, the spread of the seeds' means. p is that of a one-sided t-test with Welch's degrees
+    of freedom. Channels that carry the same latents err together, so false calls come in clumps: the
     rate holds over recordings, not within one.
 
     Parameters
@@ -42,11 +42,14 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
     of_blocks, of_seeds = np.nanmean(values, 0), values.mean(-1)
     seeds = np.isfinite(of_seeds).sum(0)
     score = np.nanmean(of_seeds, 0)
-    error = np.sqrt(of_blocks.var(-1, ddof=1) / count + np.nanvar(of_seeds, 0) / np.maximum(seeds - 1, 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = stats.t.sf(score / error, count - 1)
+    over_blocks = of_blocks.var(-1, ddof=1) / count
+    over_seeds = np.nanvar(of_seeds, 0) / np.maximum(seeds - 1, 1)
+    error = np.sqrt(over_blocks + over_seeds)
+    with np.errstate(divide="ignore", invalid="ignore"):  # Welch and Satterthwaite's degrees of freedom
+        freedom = error**4 / (over_blocks**2 / (count - 1) + over_seeds**2 / np.maximum(seeds - 1, 1))
+        p = stats.t.sf(score / error, freedom)
     p = np.where(error > 0, p, 1.0)
-    wide = stats.t.ppf(0.975, count - 1) * error
+    wide = np.where(error > 0, stats.t.ppf(0.975, freedom) * error, 0.0)
     tables = []
     for k, space in enumerate(blocks["space"].values.tolist()):
         table = pd.DataFrame(

@@ -7,7 +7,6 @@ otherwise defaults. Measured: auROC of each attribution method for the observed 
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from ..metrics import linear_r2
 from ..simulate.box import box
 from ..spaces import Follow, Time, layout
 from ..store import encode
-from .common import Row, machine, run_grid, summary, write_json
+from .common import Row, machine, publish, run_grid, summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,10 +101,7 @@ def run(
     for of_method in result["summary"].values():
         target = of_method["target"] or {}
         of_method["met"] = all(of_method[k] >= v for k, v in target.items()) if target else None
-    write_json(out / "box.json", result)
-    figures.write_png(draw(result).figure, out / "box.png")
-    shutil.rmtree(state, ignore_errors=True)
-    return result
+    return publish("box", out, result, draw)
 
 
 def data_set(dim: int, data_seed: int, steps: int, samples: int, model: Mapping[str, Any]) -> Row:

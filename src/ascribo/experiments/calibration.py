@@ -56,11 +56,11 @@ FOLLOWED = {"a": 1, "b": 2}
 
 
 def recording(cell: Cell) -> Recording:
-    """The data of a cell; seeds are not those of any other experiment."""
+    """The data of a cell; seeds are not those of any other condition or experiment."""
     if cell["kind"] == "box":
         half = cell["channels"] // 2
         return box(
-            seed=10_000 + 100 * cell["dim"] + cell["data_seed"],
+            seed=10_000 + 100 * cell["number"] + cell["data_seed"],
             observed=2,
             hidden=cell["dim"] - 2,
             channels=(half, cell["channels"] - half),
@@ -68,7 +68,7 @@ def recording(cell: Cell) -> Recording:
             snr=cell["snr"],
         )
     return mixed(
-        seed=20_000 + cell["data_seed"],
+        seed=10_000 + 100 * cell["number"] + cell["data_seed"],
         spaces=FOLLOWED,
         hidden=2,
         channels=cell["channels"],
@@ -127,7 +127,7 @@ def score(cell: Cell, data: Recording, model: FittedModel, maps: AttributionMaps
 
 STUDY = Study(
     *(recording, spaces, schedule, together, score),
-    data=("kind", "dim", "snr", "channels", "length", "correlation", "counts", "data_seed"),
+    data=("number", "data_seed"),
     one_scale=False,
 )
 
@@ -148,8 +148,9 @@ def run(
     """
     plan = settle(FULL, QUICK if quick else {}, **overrides)
     training = {key: plan[key] for key in ("steps", "batch")}
+    numbers = {name: k for k, name in enumerate(CONDITIONS)}
     cells = [
-        {**CONDITIONS[name], "condition": name, "data_seed": seed, **training}
+        {**CONDITIONS[name], "condition": name, "number": numbers[name], "data_seed": seed, **training}
         for name in plan["conditions"]
         for seed in plan["data_seeds"]
     ]

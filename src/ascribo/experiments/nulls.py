@@ -9,7 +9,6 @@ Measured: p of `ascribo.evidence.shift_test` for the variable. If there is nothi
 
 from __future__ import annotations
 
-import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ from ..recording import Recording
 from ..simulate.box import box
 from ..spaces import Follow, Time
 from ..store import encode
-from .common import Row, machine, run_grid, write_json
+from .common import Row, machine, publish, run_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,10 +107,7 @@ def run(
         "rows_of_an_interrupted_run": resumed,  # groups of rows, which those seconds do not count
         "rows": rows,
     }
-    write_json(out / "nulls.json", result)
-    figures.write_png(draw(result).figure, out / "nulls.png")
-    shutil.rmtree(state, ignore_errors=True)
-    return result
+    return publish("nulls", out, result, draw)
 
 
 def recording(kind: str, data_seed: int, steps: int, step_size: float) -> Recording:
