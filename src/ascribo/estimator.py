@@ -66,8 +66,8 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
     ----------
     goodness_of_fit_ : DataFrame
         One row per space: space, infonce, chance, bits, collapsed, left_out (time steps whose variables are
-        missing), bits_low and bits_high (95%, over blocks of time), held_out (False if the recording was too short to
-        hold anything out).
+        missing), bits_low and bits_high (95%, over blocks of time), held_out (False if the recording was too short
+        to hold anything out).
     history_ : Dataset
         infonce (step, seed, space), penalty and lambda (step, seed); the λ found, one per seed, is
         `history_.attrs["lambda"]`.
