@@ -366,7 +366,7 @@ def test_drop_constant_channels(data):
     assert "channel3" not in model.attribute(X, method="generative_gradient").by_space.channel.values
 
 
-def test_steps_that_do_not_tell_of_their_neighbours(quick_unique_variance):
+def test_steps_that_do_not_tell_of_their_neighbours(fair_unique_variance):
     """Stimuli drawn anew at every step: the decoder must not look at the neighbours."""
     rng = np.random.default_rng(0)
     stimulus = rng.integers(0, 4, 4000)
