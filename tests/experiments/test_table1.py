@@ -10,7 +10,7 @@ import pytest
 
 from ascribo import cli, figures
 from ascribo.experiments import boxes, common, find, significance, table1
-from ascribo.experiments.boxes import MODES, OURS, PAPERS
+from ascribo.experiments.boxes import MODES, PAPERS
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 INVERTED = "inverted_neuron_gradient"
@@ -26,7 +26,7 @@ def test_every_model_has_its_row(done):
     _, result = done
     assert len(result["rows"]) == result["models"] == 6
     for row in result["rows"]:
-        assert list(row["entries"]) == list(PAPERS) and set(row["channels"]) == {*PAPERS, *OURS}
+        assert list(row["entries"]) == list(PAPERS) and list(row["channels"]) == list(table1.CHANNELS)
         assert all(0 <= value <= 1 for kind in ("entries", "channels") for value in row[kind].values())
         assert row["lambda"] == (0.0 if row["penalty"] == "none" else pytest.approx(0.1))
         assert set(row["r2"]) == set(row["bits"]) == set(boxes.spaces(row))
@@ -35,7 +35,7 @@ def test_every_model_has_its_row(done):
 def test_cells_are_beside_the_papers(done):
     _, result = done
     entries = [cell for cell in result["cells"] if cell["kind"] == "entries"]
-    assert len(entries) == 36 and len(result["cells"]) == 36 + 6 * (len(PAPERS) + len(OURS))
+    assert len(entries) == 36 and len(result["cells"]) == 36 + 6 * len(table1.CHANNELS)
     cell = next(c for c in entries if (c["mode"], c["penalty"], c["method"]) == (MODES[2], "regularized", INVERTED))
     assert cell["paper"] == {"mean": 0.982, "ci95": [0.974, 0.989]} and cell["n"] == 1
     own = [r["entries"][INVERTED] for r in result["rows"] if (r["mode"], r["penalty"]) == (MODES[2], "regularized")]
