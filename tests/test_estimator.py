@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from sklearn.base import clone
 from torch import nn
 
 import ascribo as asc
@@ -194,6 +195,40 @@ def test_inputs_of_every_kind_give_the_same(model, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn says that names are missing
         np.testing.assert_allclose(model.transform(data.X), expected, rtol=1e-5)
+
+
+def test_an_embedding_comes_back_as_what_came_in(model, data):
+    part = data[:300]
+    expected = model.transform(part)
+    assert isinstance(expected, np.ndarray)
+    names = list(model.get_feature_names_out())
+    frame = pd.DataFrame(part.X, columns=part.channel_names, index=np.arange(300) * 2)
+    out = model.transform(frame)
+    assert isinstance(out, pd.DataFrame) and list(out) == names and out.index.equals(frame.index)
+    stamps = {"time": np.arange(300) / 10, "channel": part.channel_names, "lap": ("time", np.arange(300) // 50)}
+    array = xr.DataArray(part.X.T, dims=("channel", "time"), coords=stamps)
+    out = model.transform(array)
+    assert out.dims == ("time", "dimension") and list(out["dimension"].values) == names
+    np.testing.assert_array_equal(out["lap"], array["lap"])
+    np.testing.assert_array_equal(out["time"], array["time"])
+    assert out["space"].sel(dimension="rest0").item() == "rest"
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    other = clone(model).set_output(transform="pandas")
+    other.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
+    assert isinstance(other.transform(array), pd.DataFrame)
+
+
+def test_a_recording_treated_otherwise_is_refused(data):
+    time = asc.Recording(data.X[:400], data.variables[:400], time=np.arange(400) / 10)
+    treated = time.treat(smooth=0.2, transform="zscore")
+    model = small(steps=5, batch_size=64, penalty=0.0).fit(treated)
+    assert model.model_.treatment == treated.treatment
+    assert model.transform(treated[50:90]).shape == (40, 4)
+    assert model.transform(time.treat(model.model_.treatment)).shape == (400, 4)
+    with pytest.raises(ValueError, match=r"smoothed over 0\.3 s, instead of smoothed over 0\.2 s, z-score"):
+        model.transform(time.treat(smooth=0.3))
+    with pytest.raises(ValueError, match="with means and spreads of its own, instead of"):
+        model.attribute(time[:300].treat(smooth=0.2, transform="zscore"))
 
 
 def test_channels_in_another_order_are_refused(model, data):

@@ -318,3 +318,15 @@ def test_rat_on_a_linear_track(data_dir):
     assert np.median(np.diff(recording.time)) == pytest.approx(0.025, abs=1e-6)
     assert recording.X.min() == 0
     assert recording.X.sum() == pytest.approx(np.load(path)["spikes"].sum())
+
+
+def test_channels_are_treated_as_they_are_read(tmp_path):
+    counts, time = np.random.default_rng(0).poisson(2, (40, 3)), np.arange(40) / 10
+    np.savez(tmp_path / "x.npz", X=counts, time=time)
+    treated = read(tmp_path / "x.npz", smooth=0.2, transform="sqrt")
+    expected = read(tmp_path / "x.npz").treat(smooth=0.2, transform="sqrt")
+    np.testing.assert_array_equal(treated.X, expected.X)
+    assert treated.treatment == expected.treatment and not np.allclose(treated.X, counts)
+    np.savez(tmp_path / "y.npz", X=-counts)
+    with pytest.raises(ValueError, match=r"y\.npz: transform='sqrt' is for counts"):
+        read(tmp_path / "y.npz", transform="sqrt")

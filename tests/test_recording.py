@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascribo.recording import Recording, nearest
+from ascribo.treatment import Treatment
 
 VALUES = np.arange(12.0).reshape(6, 2) ** 2
 
@@ -315,6 +317,97 @@ def test_nearest():
     assert nearest("heading", names) == "; did you mean 'Heading'?"
     assert nearest("zzz", names) == "; there are: speed, Heading, position."
     assert nearest("zzz", []) == "; there are none."
+
+
+# Units, treatment and support
+
+
+def test_units_follow_their_channels(recording):
+    assert recording.units.shape == (3, 0) and recording.units.index.to_list() == recording.channel_names
+    table = pd.DataFrame({"region": ["CA3", "CA1", "DG"]}, index=["still", "left", "right"])
+    known = Recording(pd.DataFrame({"left": [1, 2], "still": 3.0, "right": [5, 4]}), units=table)
+    assert known.units["region"].to_list() == ["CA1", "CA3", "DG"]
+    assert known[:1].take_channels(["right", "left"]).units["region"].to_dict() == {"right": "DG", "left": "CA1"}
+    numbered = Recording(VALUES, units={"depth": [0.5, 0.7]})
+    assert numbered.units.loc["channel1", "depth"] == 0.7
+
+
+def test_a_data_array_tells_time_and_units():
+    X = xr.DataArray(
+        VALUES,
+        dims=("time", "unit"),
+        coords={"unit": ["a", "b"], "time": np.arange(6) / 4, "region": ("unit", ["CA1", "CA3"]), "lab": "ours"},
+    )
+    recording = Recording(X)
+    assert recording.time.tolist() == [0, 0.25, 0.5, 0.75, 1, 1.25]
+    assert recording.units.to_dict() == {"region": {"a": "CA1", "b": "CA3"}}
+    assert Recording(X, time=np.arange(6)).time.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_treatment_and_support_follow_channels_and_steps():
+    treatment = Treatment(transform="zscore", mean=[1, 2], spread=[3, 4])
+    support = [[0.0, 3.0], [3.0, 6.0]]
+    recording = Recording(
+        VALUES, time=np.arange(6) + 0.5, epochs=[0, 0, 0, 1, 1, 1], treatment=treatment, support=support
+    )
+    taken = recording.take_channels("channel1").treatment
+    assert taken == Treatment(transform="zscore", mean=[2], spread=[4])
+    np.testing.assert_array_equal(recording[1:].support, [[1, 3], [3, 6]])
+    np.testing.assert_array_equal(recording[3:5].support, [[3, 5]])
+    np.testing.assert_array_equal(recording.support, support)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"units": [1, 2]}, TypeError, "units is a list; expected a DataFrame"),
+        ({"units": pd.DataFrame({"r": [1]})}, ValueError, r"units has 1 row \(0\) and X has 2 channels"),
+        ({"units": pd.DataFrame({"r": [1, 2]}, index=["a", "b"])}, ValueError, "under its name"),
+        ({"treatment": "sqrt"}, TypeError, "treatment is a str; expected an ascribo.Treatment"),
+        ({"support": [[0, 5], [6, 7]]}, ValueError, r"support has shape \(2, 2\).*\(1, 2\)"),
+        ({"support": [[0, 4]]}, ValueError, "time step 5 is at 5 and its epoch from 0 to 4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_companions_of_channels_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Recording(VALUES, **arguments)
+
+
+# Larger than memory
+
+
+@pytest.fixture
+def large(tmp_path):
+    """64 MB of float32 in a file, opened as one would a larger one."""
+    path = tmp_path / "large.npy"
+    whole = np.lib.format.open_memmap(path, "w+", np.float32, (2**16, 256))
+    whole[::3, :255] = 1.0
+    del whole
+    return np.load(path, mmap_mode="r")
+
+
+def test_a_memory_mapped_recording_is_neither_copied_nor_read_at_once(large):
+    tracemalloc.start()
+    recording = Recording(large)
+    assert recording.constant_channels() == ["channel255"]
+    same = recording.take_channels(recording.channel_names)
+    part = recording[1000:20_000]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(np.shares_memory(r.X, large) for r in (recording, same, part))
+    assert peak < large.nbytes / 2  # chunks of a few megabytes, labels and stamps
+
+
+def test_not_finite_entries_are_found_in_any_chunk(large):
+    bad = np.array(large)
+    bad[-1, 3] = np.nan
+    with pytest.raises(ValueError, match=r"contains NaN in 1 of 256 channels.*channel3 \(1 of 65536\)"):
+        Recording(bad)
+    double = bad.astype(np.float64)
+    double[-1, 3] = 1e300
+    with pytest.raises(ValueError, match="too large for float32"):
+        Recording(double)
 
 
 # Refusals: what is wrong, and what to do

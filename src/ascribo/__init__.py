@@ -1,15 +1,19 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
 from . import attribution, evidence, losses, metrics, pairs, penalty, simulate
+from .behaviour import align_variables
 from .encoders import MLP, Convolution
 from .estimator import ContrastiveEmbedding
 from .evidence import select_dimension, shift_test
+from .formats import annotate, from_pynapple, to_pynapple
 from .losses import Lp
 from .penalty import Auto, Constant, Ramp
 from .read import read
 from .recording import Recording
-from .saving import load
+from .session_saving import load
+from .sessions import SharedEmbedding
 from .spaces import Discrete, Follow, Regress, Time
+from .treatment import Treatment
 from .version import __version__
 
 __all__ = [
@@ -24,10 +28,15 @@ __all__ = [
     "Ramp",
     "Recording",
     "Regress",
+    "SharedEmbedding",
     "Time",
+    "Treatment",
     "__version__",
+    "align_variables",
+    "annotate",
     "attribution",
     "evidence",
+    "from_pynapple",
     "load",
     "losses",
     "metrics",
@@ -37,4 +46,5 @@ __all__ = [
     "select_dimension",
     "shift_test",
     "simulate",
+    "to_pynapple",
 ]

@@ -8,13 +8,13 @@ block's row does not depend on the basis the seed happened to find.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-__all__ = ["Alignment", "align"]
+__all__ = ["Alignment", "align", "align_sessions"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Alignment:
     def to(self, device: torch.device | str) -> Alignment:
         """The same alignment with its tensors on a device."""
         return Alignment(self.mean.to(device), self.basis.to(device), self.inverse.to(device), self.reference)
+
+    def block(self, where: slice) -> Alignment:
+        """That of some of the dimensions, a block or several."""
+        parts = self.mean[:, where], self.basis[:, where, where], self.inverse[:, where, where]
+        return Alignment(*parts, self.reference)
 
     def to_aligned(self, z: Tensor) -> Tensor:
         """u = basis⁻¹ (z - mean): (seed, time, dim) -> (seed, time, dim)."""
@@ -79,3 +84,40 @@ def align(z: Tensor, blocks: Mapping[str, slice], reference: int = 0) -> Alignme
         basis[:, where, where] = (axes * spread[:, None]) @ turn
         inverse[:, where, where] = turn.mT @ (axes / spread[:, None]).mT
     return Alignment(mean.float(), basis.float(), inverse.float(), reference)
+
+
+def align_sessions(
+    embeddings: Sequence[Tensor],
+    layouts: Sequence[Mapping[str, slice]],
+    shared: Sequence[str],
+    reference: int,
+    given: Mapping[str, Alignment] | None = None,
+) -> list[Alignment]:
+    """Alignments of sessions whose shared blocks are in the same coordinates and stay so: they have one basis.
+
+    Other blocks mean something else in each session, and have a basis in each.
+
+    embeddings : for each session (seed, time, dim). layouts : where its blocks are. given : bases of shared blocks
+    that are settled already.
+
+    >>> z = [torch.randn(2, 300, 3), torch.randn(2, 200, 3)]
+    >>> one, two = align_sessions(z, [{"a": slice(0, 2), "b": slice(2, 3)}] * 2, ["a"], reference=0)
+    >>> bool((one.basis[:, :2, :2] == two.basis[:, :2, :2]).all()), bool((one.mean[:, 2] == two.mean[:, 2]).all())
+    (True, False)
+    """
+    common = dict(given or {})
+    for name in shared:
+        blocks = [z[..., where[name]] for z, where in zip(embeddings, layouts, strict=True) if name in where]
+        if name not in common and blocks:
+            together = torch.cat(blocks, 1)
+            common[name] = align(together, {name: slice(0, together.shape[-1])}, reference)
+    out = []
+    for z, blocks in zip(embeddings, layouts, strict=True):
+        whole = align(z, blocks, reference)
+        for name, where in blocks.items():
+            if name in shared:
+                whole.mean[:, where] = common[name].mean
+                whole.basis[:, where, where] = common[name].basis
+                whole.inverse[:, where, where] = common[name].inverse
+        out.append(whole)
+    return out

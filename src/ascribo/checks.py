@@ -12,9 +12,10 @@ from .encoders import build_encoder, window_of
 from .pairs import known
 from .penalty import schedule_of
 from .recording import Recording, nearest
-from .spaces import Discrete, Follow, Regress, Space, Time
+from .spaces import Discrete, Follow, Regress, Space, Time, reported
+from .treatment import Treatment
 
-__all__ = ["check_parameters", "check_recording", "resolve_spaces"]
+__all__ = ["check_parameters", "check_recording", "check_treatment", "resolve_spaces"]
 
 
 def check_parameters(model) -> None:
@@ -60,6 +61,11 @@ def resolve_spaces(spaces, recording: Recording) -> dict[str, Space]:
             )
         for variable in space.variables:
             _check_variable(name, space, variable, variables)
+    if not reported(spaces):
+        raise ValueError(
+            f"all spaces ({', '.join(spaces)}) are nuisances: nothing would be reported. Set nuisance only for "
+            "what you do not ask about."
+        )
     return dict(spaces)
 
 
@@ -128,3 +134,21 @@ def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) ->
                     f"space {name!r}: {list(space.variables)} are known together at {present} time steps only."
                 )
     return recording
+
+
+def check_treatment(recording: Recording, fitted_to: Treatment | None) -> None:
+    """Refuse a recording that was treated otherwise than the one a model was fitted to.
+
+    What is not known, of a recording made from an array, is taken to be right.
+    """
+    given = recording.treatment
+    if given is None or fitted_to is None or given == fitted_to:
+        return
+    statistics = str(given) == str(fitted_to) and given.counted == fitted_to.counted
+    raise ValueError(
+        f"the recording was treated otherwise than the one the model was fitted to: {given}"
+        + (", with means and spreads of its own" if statistics else "")
+        + f", instead of {fitted_to}"
+        + (" with those of the model" if statistics else "")
+        + ". Make it with treatment=model.model_.treatment; pynapple objects are treated by the model itself."
+    )

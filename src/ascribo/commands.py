@@ -201,7 +201,7 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, l
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     show = Output()
     for space, of_space in model.model_.spaces.items():
-        if space in maps.refused:
+        if of_space.nuisance or space in maps.refused:
             continue
         if maps.blocks is not None:
             show.calls(maps, space)

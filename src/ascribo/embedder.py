@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp, stack_module_state, vmap
 
+from .channels import Channels
 from .encoders import Limit, window_of
 from .layers import dense_of
 from .losses import similarity_of
@@ -128,20 +129,30 @@ class Embedder:
     def embed(
         self,
         parameters: Mapping[str, Tensor],
-        X: Tensor,
+        X: Tensor | Channels,
         epochs: np.ndarray,
         steps: np.ndarray | None = None,
     ) -> Tensor:
         """Embedding of some time steps (all by default) of a standardised recording: (seed, steps, dim)."""
+        return torch.cat(list(self.parts(parameters, X, epochs, steps)), 1)
+
+    @torch.no_grad()
+    def parts(
+        self,
+        parameters: Mapping[str, Tensor],
+        X: Tensor | Channels,
+        epochs: np.ndarray,
+        steps: np.ndarray | None = None,
+    ) -> Iterator[Tensor]:
+        """`embed` a chunk of time steps after the other: (seed, chunk, dim) each."""
         first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
         index = torch.arange(len(X)) if steps is None else torch.from_numpy(steps)
-        seeds, parts = len(next(iter(parameters.values()))), []
+        seeds = len(next(iter(parameters.values())))
         for part in index.to(X.device).split(CHUNK[X.is_cuda]):
             x = self.gather(X, part, first, last)
-            parts.append(self(parameters, x.expand(seeds, *x.shape)))
-        return torch.cat(parts, 1)
+            yield self(parameters, x.expand(seeds, *x.shape))
 
-    def gather(self, X: Tensor, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    def gather(self, X: Tensor | Channels, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
         """Inputs at time steps `index`: (..., channel), or (..., channel, window) clamped to the segment."""
         if self.window == 1:
             return X[index]

@@ -94,7 +94,9 @@ class Convolution:
     def build(self, channels: int, dim: int) -> nn.Module:
         """The module for recordings of `channels` channels and embeddings of `dim` dimensions."""
         first, second, *rest = self.widths
+        single = [nn.Unflatten(1, (channels, 1))] if self.window == 1 else []  # one step comes without its axis
         module = nn.Sequential(
+            *single,
             nn.Conv1d(channels, first, 1),
             nn.GELU(),
             nn.Conv1d(first, second, self.window),

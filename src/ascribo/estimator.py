@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,20 @@ import torch
 import xarray as xr
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .attribution import METHODS, AttributionMaps
-from .checks import check_parameters, check_recording, resolve_spaces
+from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
 from .evidence import goodness_of_fit
-from .fitting import DECODER_STEPS, finish, prepare, targets_of
+from .evidence.goodness import Fit
+from .fitting import DECODER_STEPS, Prepared, finish, prepare, targets_of
+from .formats.containers import in_kind
+from .model import FittedModel
 from .pairs import Pairs
 from .penalty import Auto, schedule_of
 from .recording import Recording
+from .spaces import reported
 from .training import Settings, one_thread, train_in_processes
 
 __all__ = ["ContrastiveEmbedding"]
@@ -139,15 +145,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             hybrid=self.hybrid,
             validation_fraction=self.validation_fraction,
         )
-        settings = Settings(
-            steps=int(self.steps),
-            batch_size=int(self.batch_size),
-            learning_rate=float(self.learning_rate),
-            schedule=schedule_of(self.penalty),
-            exact_penalty=bool(self.exact_penalty),
-            early_stop=self.early_stop,
-            device=str(device),
-        )
+        settings = settings_of(self, device)
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.seeds).tolist()
         with one_thread():
             trained = train_in_processes(
@@ -158,7 +156,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
                 progress=self.progress,
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             )
-            ((self.model_, fit),) = finish(
+            ((model, fit),) = finish(
                 [prepared],
                 [trained.parameters],
                 [seeds],
@@ -170,19 +168,24 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         if self.checkpoint is not None:  # nothing is left to resume
             for file in Path(self.checkpoint).glob("seeds-*.safetensors"):
                 file.unlink()
+        history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
+        return self._fitted(given, prepared, model, fit, history)
+
+    def _fitted(self, given: Recording, prepared: Prepared, model: FittedModel, fit: Fit, history: xr.Dataset):
+        """Take over what was fitted to a recording, here or elsewhere; `given` has the channels left out, too."""
+        self.model_, self.history_ = replace(model, treatment=given.treatment), history
         self.goodness_of_fit_ = fit.table()
         self.goodness_of_fit_["held_out"] = prepared.held_out
         if prepared.held_out:
-            self.goodness_of_fit_["left_out"] += [prepared.problem.pairs.left_out[name] for name in spaces]
-        self.history_ = _history(trained.history, [o.space for o in prepared.problem.objectives])
-        if isinstance(settings.schedule, Auto) and not all(self.history_.attrs["lambda"]):
+            self.goodness_of_fit_["left_out"] += list(prepared.problem.pairs.left_out.values())
+        if isinstance(schedule_of(self.penalty), Auto) and not all(history.attrs["lambda"]):
             warnings.warn(
                 f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
                 "steps, or a fixed penalty.",
-                stacklevel=2,
+                stacklevel=3,
             )
         self.n_features_in_ = given.X.shape[1]
-        self.kept_channels_ = [given.channel_names.index(name) for name in recording.channel_names]
+        self.kept_channels_ = [given.channel_names.index(name) for name in prepared.recording.channel_names]
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if given.named_channels:
@@ -192,24 +195,30 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
     def transform(self, X, seed=None):
         """Embedding of X (time, channel) or of a `Recording`: (time, dim) float32.
 
+        It comes back as what came in: a DataFrame with its index, a DataArray with its time, pynapple as a TsdFrame
+        with its time support; an array otherwise. Data from pynapple are first treated like those the model was
+        fitted to; anything else is taken as treated.
+
         seed : one seed's own embedding. None: the mean over seeds, each space aligned to the best seed's first;
             seeds in which a space collapsed do not count for it.
         """
         recording = self._check(X)
+        model = self.model_.to(_device(self.device))
+        if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
+            raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
         with one_thread():
-            model = self.model_.to(_device(self.device))
-            z = model.embedder.embed(model.parameters, model.standardise(recording.X), recording.epochs)
-        if seed is None:
-            return model.consensus(z).cpu().numpy()
-        if not isinstance(seed, int | np.integer) or not 0 <= seed < len(z):
-            raise ValueError(f"seed={seed!r}: the model has seeds 0 to {len(z) - 1}.")
-        return z[seed].cpu().numpy()
+            z = model.embed(recording, None if seed is None else int(seed))
+        if _get_output_config("transform", self)["dense"] != "default":  # scikit-learn puts it into what was set
+            return z
+        spaces = [name for name, space in model.spaces.items() for _ in range(space.dim)]
+        return in_kind(z, X, recording, list(self.get_feature_names_out()), spaces)
 
     def score(self, X, y=None):
-        """Bits above chance, log₂ N - InfoNCE, summed over spaces and averaged over seeds; higher is better.
+        """Bits above chance, log₂ N - InfoNCE, summed over spaces (but nuisances) and averaged over seeds.
 
-        Pass held-out data. N is the number of candidates, at most `batch_size`. The embedding is taken at its own
-        temperature, so a model that is too sure of itself scores low (`goodness_of_fit_` takes the best of five).
+        Higher is better; pass held-out data. N is the number of candidates, at most `batch_size`. The embedding is
+        taken at its own temperature, so a model that is too sure of itself scores low (`goodness_of_fit_` takes the
+        best of five).
         """
         recording = self._check(X, y)
         spaces, model = self.model_.spaces, self.model_.to(_device(self.device))
@@ -222,7 +231,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
                 *(recording.epochs, pairs, targets),
                 batch=int(min(self.batch_size, len(recording))),
             )
-        return float(fit.bits.mean(0).sum())
+        return float(fit.bits.mean(0)[[not space.nuisance for space in spaces.values()]].sum())
 
     def attribute(
         self, X, y=None, *, method="unique_variance", samples=20_000, aggregate="mean", loss="squared"
@@ -267,13 +276,14 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
                 "have leaked into others. Pass y, or a recording with its variables, for calls to be trusted.",
                 stacklevel=2,
             )
-        if not model.counted.any():
+        if not model.weight.any():
             raise ValueError(
-                f"all spaces ({', '.join(model.spaces)}) have collapsed: their held-out InfoNCE is at chance, so "
-                "there is nothing to attribute. See model.goodness_of_fit_."
+                f"all spaces ({', '.join(reported(model.spaces))}) have collapsed: their held-out InfoNCE is at "
+                "chance, so there is nothing to attribute. See model.goodness_of_fit_."
             )
         with one_thread():
             maps = model.attribute(recording, method, steps, aggregate=aggregate, loss=loss, progress=self.progress)
+            maps = maps.with_units(recording.units)
         for name, why in maps.refused.items():
             warnings.warn(f"space {name!r} has no map: {why}", stacklevel=2)
         if maps.rank_deficient > 0.5:
@@ -306,7 +316,9 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
     def _check(self, X, y=None) -> Recording:
         """X as a recording of the channels the model was fitted to."""
         check_is_fitted(self)
-        recording = Recording.of(X, y)
+        fitted_to = self.model_.treatment
+        recording = Recording.of(X, y, treatment=fitted_to)
+        check_treatment(recording, fitted_to)
         if isinstance(X, pd.DataFrame | np.ndarray):  # names in another order, or missing
             validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
         elif recording.named_channels and hasattr(self, "feature_names_in_"):
@@ -337,7 +349,20 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _history(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
+def settings_of(model, device: torch.device) -> Settings:
+    """How an estimator is to be trained."""
+    return Settings(
+        steps=int(model.steps),
+        batch_size=int(model.batch_size),
+        learning_rate=float(model.learning_rate),
+        schedule=schedule_of(model.penalty),
+        exact_penalty=bool(model.exact_penalty),
+        early_stop=model.early_stop,
+        device=str(device),
+    )
+
+
+def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
     weights = curves["lambda"]
     last = [column[np.isfinite(column)][-1] for column in weights.T]
     return xr.Dataset(

@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from .recording import Recording
-from .spaces import Follow, Regress, layout
+from .spaces import Follow, Regress, layout, reported
 from .store import write_atomically
 
 if TYPE_CHECKING:
@@ -231,8 +231,9 @@ def _embedding_panels(model: ContrastiveEmbedding, recording: Recording) -> list
     """One or two views: of the first space that has variables, coloured by the first two of them; else by time."""
     spaces = model.model_.spaces
     z, slices = model.transform(recording), layout(spaces)
-    driven = [name for name in spaces if all(v in recording.variables for v in spaces[name].variables)]
-    name = next((n for n in driven if spaces[n].variables), next(iter(spaces)))
+    shown = reported(spaces)
+    driven = [name for name in shown if all(v in recording.variables for v in spaces[name].variables)]
+    name = next((n for n in driven if spaces[n].variables), shown[0])
     space, block = spaces[name], {"z": z[:, slices[name]]}
     variables = space.variables[:2] if name in driven else ()
     if not variables:

@@ -7,7 +7,7 @@ what has one shape trains as one stack, and so do the decoders.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .alignment import align
+from .alignment import Alignment, align
 from .attribution import decoder_embedding, decoder_inputs, fit_decoders
+from .channels import channel_statistics, standardised, steps_held
 from .embedder import Embedder
 from .encoders import build_encoder, window_of
 from .engine.stacks import pack, train_stack
@@ -80,11 +81,10 @@ def prepare(
         for name, space in spaces.items()
         if isinstance(space, Regress)
     }
-    mean, scale = recording.X.mean(0, dtype=np.float64), recording.X.std(0, dtype=np.float64)
+    mean, scale = channel_statistics(recording.X)
     if one_scale:
         scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
-    standard = torch.from_numpy(recording.X).sub(torch.from_numpy(mean).float())
-    standard /= torch.from_numpy(scale).float()
+    standard = standardised(recording.X, mean, scale)
     targets = targets_of(spaces, recording, statistics)
     problem = Problem(module, spaces, objectives_of(spaces, hybrid), standard, training, pairs, targets)
     return Prepared(recording, problem, judged, testing, mean, scale, statistics)
@@ -109,13 +109,16 @@ def finish(
     decoder_steps: int = DECODER_STEPS,
     device: torch.device | str = "cpu",
     progress: bool = True,
+    alignments: Callable[[Sequence[Tensor], int], Sequence[Alignment]] | None = None,
 ) -> list[tuple[FittedModel, Fit]]:
     """Judge trained encoders on held-out time, align their seeds, and fit the decoders.
 
     parameters, seeds : for each recording the stacked parameters (seed, ...) of its models, and their seeds. The
     decoders of recordings of one shape are fitted as one stack.
+    alignments : makes the alignments of recordings that have a basis in common, from their embeddings (seed, time,
+    dim) and the best seed; by default each recording has its own.
     """
-    fits, alignments, inputs, goals = [], [], [], []
+    fits, embeddings, goals = [], [], []
     for item, given, own in zip(prepared, parameters, seeds, strict=True):
         problem, epochs = item.problem, item.recording.epochs
         embedder = Embedder(problem.module, problem.spaces)
@@ -128,15 +131,21 @@ def finish(
             temperatures=TEMPERATURES,
         )
         # The way back from the embedding to the channels, from each step's neighbours in time.
-        steps, neighbours = decoder_inputs(epochs, DECODED, np.random.default_rng(own[0]))
+        most = steps_held(DECODED, standard.shape[1])
+        steps, neighbours = decoder_inputs(epochs, most, np.random.default_rng(own[0]))
         embed = partial(embedder.embed, stacked, standard, epochs)
         around = (embed(neighbours[:, 0]) + embed(neighbours[:, 1])) / 2
         z = decoder_embedding(embed(steps), around, problem.spaces)
-        alignment = align(z.cpu(), layout(problem.spaces), reference=int(fit.bits.sum(1).argmax()))
         fits.append(fit)
-        alignments.append(alignment)
-        inputs.append(alignment.to(device).to_aligned(z))
+        embeddings.append(z)
         goals.append(standard[torch.from_numpy(steps).to(device)])
+    if alignments is None:
+        each = zip(embeddings, prepared, fits, strict=True)
+        aligned = [align(z.cpu(), layout(p.problem.spaces), int(f.bits.sum(1).argmax())) for z, p, f in each]
+    else:
+        best = int(np.sum([fit.bits.sum(1) for fit in fits], axis=0).argmax())
+        aligned = list(alignments([z.cpu() for z in embeddings], best))
+    inputs = [a.to(device).to_aligned(z) for a, z in zip(aligned, embeddings, strict=True)]
     decoders: dict[int, dict[str, Tensor]] = {}
     for members in _alike(inputs, goals):
         owner = np.repeat(np.arange(len(members)), [len(seeds[k]) for k in members])
@@ -160,7 +169,7 @@ def finish(
             scale=item.scale,
             parameters=dict(parameters[k]),
             decoder=decoders[k],
-            alignment=alignments[k],
+            alignment=aligned[k],
             counted=~fits[k].collapsed,
             regressions=item.regressions,
         )

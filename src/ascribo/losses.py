@@ -232,11 +232,16 @@ def infonce(
 
 
 def infonces(
-    reference: Tensor, positives: Sequence[Tensor], negatives: Tensor, objectives: Sequence[Sequence[Term]]
+    reference: Tensor,
+    positives: Sequence[Tensor],
+    negatives: Tensor,
+    objectives: Sequence[Sequence[Term]],
+    weight: Tensor | None = None,
 ) -> Tensor:
     """`infonce` of several objectives that share references and negatives: (model, objective).
 
-    One pass over the pairs serves all of them. positives : (model, B, d) for each objective.
+    One pass over the pairs serves all of them. positives : (model, B, d) for each objective. weight : (model, B), 0
+    for references that do not count; None if all do.
 
     >>> z = torch.zeros(2, 16, 3)
     >>> terms = [(SquaredL2(), slice(0, 3))]
@@ -246,7 +251,10 @@ def infonces(
     uniform = kernels.log_sum_exps(reference, negatives, objectives)
     pairs = zip(objectives, positives, strict=True)
     aligned = torch.stack([_rowwise(terms, reference, positive) for terms, positive in pairs], -1)
-    return (uniform - aligned).mean(1)
+    if weight is None:
+        return (uniform - aligned).mean(1)
+    share = weight / weight.sum(1, keepdim=True).clamp_min(1e-12)
+    return ((uniform - aligned) * share[..., None]).sum(1)
 
 
 def _rowwise(terms: Sequence[Term], reference: Tensor, other: Tensor) -> Tensor:

@@ -15,10 +15,12 @@ from . import attribution
 from .alignment import Alignment
 from .attribution import AttributionMaps, LocalMap, attribution_maps
 from .attribution.unique import STEPS as UNIQUE_STEPS
+from .channels import Channels, are_counts, standardised
 from .embedder import Embedder
 from .pairs import segment_bounds
 from .recording import Recording
-from .spaces import Space, layout
+from .spaces import Space, layout, reported
+from .treatment import Treatment
 
 __all__ = ["FittedModel", "unique_variances"]
 
@@ -36,6 +38,7 @@ class FittedModel:
     parameters, decoder : stacked tensors (seed, ...).
     counted : (seed, space) booleans, False where a space collapsed.
     regressions : for each Regress space the mean and spread (2, dim) its targets were standardised with.
+    treatment : how the recording was made from what was measured, all its channels; None if that is not known.
     """
 
     spaces: Mapping[str, Space]
@@ -48,6 +51,7 @@ class FittedModel:
     alignment: Alignment
     counted: np.ndarray
     regressions: dict[str, np.ndarray] = field(default_factory=dict)
+    treatment: Treatment | None = None
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -74,11 +78,19 @@ class FittedModel:
         """Where the tensors are."""
         return self.alignment.mean.device
 
-    def standardise(self, X: np.ndarray) -> Tensor:
-        """(time, channel) float32 on the model's device, with the fitted mean and scale."""
-        out = torch.from_numpy(X).to(self.device, torch.float32)
-        mean, scale = (torch.from_numpy(v).to(out) for v in (self.mean, self.scale))
-        return (out - mean) / scale
+    def standardise(self, X: np.ndarray) -> Tensor | Channels:
+        """(time, channel) float32 on the model's device, with the fitted mean and scale; see `ascribo.channels`."""
+        return standardised(X, self.mean, self.scale, self.device)
+
+    def embed(self, recording: Recording, seed: int | None = None) -> np.ndarray:
+        """Embedding of a recording, of one seed or the consensus of all: (time, dim) float32."""
+        out = np.empty((len(recording), self.embedder.dim), dtype=np.float32)
+        start = 0
+        for z in self.embedder.parts(self.parameters, self.standardise(recording.X), recording.epochs):
+            part = self.consensus(z) if seed is None else z[seed]
+            out[start : start + len(part)] = part.cpu().numpy()
+            start += len(part)
+        return out
 
     def consensus(self, z: Tensor) -> Tensor:
         """Mean of the seeds (those that count) in the reference seed's coordinates: (time, dim)."""
@@ -119,8 +131,8 @@ class FittedModel:
             averaged,
             recording.time,
             list(self.channels),
-            layout(self.spaces),
-            self.counted.astype(float),
+            {name: where for name, where in layout(self.spaces).items() if not self.spaces[name].nuisance},
+            self.weight,
             method=method,
             refused=self.refused,
             # a local map is held about four times, partly in float64; a GPU wants more work at a time
@@ -133,16 +145,21 @@ class FittedModel:
         )
 
     @property
+    def weight(self) -> np.ndarray:
+        """(seed, space) numbers, 1 where a space counts, of the spaces that are reported: those of the maps."""
+        return self.counted[:, [not space.nuisance for space in self.spaces.values()]].astype(float)
+
+    @property
     def refused(self) -> dict[str, str]:
         """Spaces without a map, and why."""
         return {
             name: "its held-out InfoNCE is at chance in every seed: the space has collapsed, and the map of a "
             "collapsed embedding means nothing (001, theorem 1)."
-            for name, counts in zip(self.spaces, self.counted.T.tolist(), strict=True)
+            for name, counts in zip(reported(self.spaces), self.weight.T.tolist(), strict=True)
             if not any(counts)
         }
 
-    def _local(self, method: str, X: Tensor, epochs: np.ndarray) -> LocalMap:
+    def _local(self, method: str, X: Tensor | Channels, epochs: np.ndarray) -> LocalMap:
         """The local maps of one method, as a function of time steps."""
         first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
         function = getattr(attribution, method)
@@ -185,9 +202,10 @@ def unique_variances(
     for model, recording in zip(models, recordings, strict=True):
         counts = None
         if loss == "poisson":
-            if (recording.X < 0).any() or (recording.X != np.round(recording.X)).any():
+            if not are_counts(recording.X):
                 raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
-            counts = torch.from_numpy(recording.X).to(model.device, torch.float32)
+            nothing, one = np.zeros(recording.X.shape[1]), np.ones(recording.X.shape[1])
+            counts = standardised(recording.X, nothing, one, model.device)
         X = model.standardise(recording.X)
         given = (model.embedder, model.parameters, model.spaces, X, recording.epochs, recording.variables)
         questions.append(attribution.ask(*given, counts=counts))
@@ -203,7 +221,7 @@ def unique_variances(
         for k, answer in zip(members, answers, strict=True):
             maps[k] = attribution.unique_maps(
                 answer,
-                weight=models[k].counted.astype(float),
+                weight=models[k].weight,
                 refused=models[k].refused,
                 channels=models[k].channels,
                 time=recordings[k].time,

@@ -106,21 +106,13 @@ class RegularizedLoss:
 
         weight : (model,) λ. directions : draws standard normal directions at inputs; None leaves the penalty out.
         """
-        batch = index.shape[2]
-        ordered = torch.cat([index[:, row] for row in self.order], 1)  # references first
-        x = gather(ordered)
-        z, penalty = self._encode(parameters, x, batch * len(self.references), directions)
-        blocks = self.embedder.tempered(parameters, z).split(batch, 1)
-        parts: dict[int | None, Tensor] = dict(zip(self.order, blocks, strict=True))
-        values, errors = [], []
+        parts, penalty = self.parts(parameters, gather, index, directions)
+        values = []
         for (reference, negative), shared in self.groups:
             positives = [parts[self.rows[o.space][1]] for o in shared]
             terms = [o.terms for o in shared]
             values.append(infonces(parts[reference], positives, parts[negative], terms))
-        for name, goal in self.targets.items():
-            row = self.rows[name][0]
-            error = parts[row][..., self.slices[name]] - goal[index[:, row]]
-            errors.append(error.square().mean((-1, -2))[:, None])
+        errors = self.errors(parts, index)
         total = torch.stack([value.sum() for value in values + errors]).sum()
         if directions is not None:
             total = total + (weight * penalty).sum()
@@ -128,6 +120,31 @@ class RegularizedLoss:
         contrast = torch.cat([empty, *values], 1).detach()
         contrast = torch.cat([empty, *(contrast[:, k : k + 1] for k in self.columns)], 1)
         return Loss(total, contrast, torch.cat([empty, *errors], 1).detach(), penalty.detach())
+
+    def parts(
+        self,
+        parameters: Mapping[str, Tensor],
+        gather: Callable[[Tensor], Tensor],
+        index: Tensor,
+        directions: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[dict[int | None, Tensor], Tensor]:
+        """What the loss is made of: for each row its embedding (model, batch, dim) at temperature 1, and the
+        penalty (model,). Arguments as of the loss itself."""
+        batch = index.shape[2]
+        ordered = torch.cat([index[:, row] for row in self.order], 1)  # references first
+        x = gather(ordered)
+        z, penalty = self._encode(parameters, x, batch * len(self.references), directions)
+        blocks = self.embedder.tempered(parameters, z).split(batch, 1)
+        return dict(zip(self.order, blocks, strict=True)), penalty
+
+    def errors(self, parts: Mapping[int | None, Tensor], index: Tensor) -> list[Tensor]:
+        """The squared errors of the Regress spaces, (model, 1) each."""
+        errors = []
+        for name, goal in self.targets.items():
+            row = self.rows[name][0]
+            error = parts[row][..., self.slices[name]] - goal[index[:, row]]
+            errors.append(error.square().mean((-1, -2))[:, None])
+        return errors
 
     def _encode(
         self,

@@ -25,13 +25,18 @@ __all__ = [
     "Groups",
     "Neighbours",
     "Pairs",
+    "Rows",
     "SameLabel",
+    "arrange",
+    "coordinates",
+    "following",
     "hold_out",
     "known",
     "regression_statistics",
     "regression_targets",
     "regression_values",
     "same_segment",
+    "scales",
     "segment_bounds",
     "wrap",
 ]
@@ -95,10 +100,15 @@ class Groups:
     start: np.ndarray
 
     @classmethod
-    def of(cls, steps: np.ndarray, group: np.ndarray) -> Groups:
-        """Group `steps` by their group numbers, both (n,)."""
+    def of(cls, steps: np.ndarray, group: np.ndarray, least: int = 0) -> Groups:
+        """Group `steps` by their group numbers, both (n,); at least `least` groups, some of them empty."""
         order = np.argsort(group, kind="stable")
-        return cls(steps[order], np.r_[0, np.cumsum(np.bincount(group))])
+        return cls(steps[order], np.r_[0, np.cumsum(np.bincount(group, minlength=least))])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of members of each group."""
+        return np.diff(self.start)
 
     def pick(self, rng: np.random.Generator, group: np.ndarray) -> np.ndarray:
         """A uniformly drawn member of each group asked for."""
@@ -153,8 +163,17 @@ class Following:
         """(n,) references -> (n,) positives."""
         tau = self.starts[rng.integers(0, len(self.starts), len(reference))]
         target = self.values[reference] + self.values[tau + self.offset] - self.values[tau]
-        _, nearest = self.tree.query(wrap(target, self.box))
-        return self.groups.pick(rng, np.asarray(nearest))
+        return self.nearest(rng, target)[0]
+
+    def nearest(self, rng: np.random.Generator, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The steps whose variables are nearest to targets (n, k), and how far they are: both (n,)."""
+        distance, place = self.tree.query(wrap(target, self.box))
+        return self.groups.pick(rng, np.asarray(place)), np.asarray(distance)
+
+    def changes(self) -> np.ndarray:
+        """All the changes that may be drawn, circular ones the short way round: (n, k)."""
+        change = self.values[self.starts + self.offset] - self.values[self.starts]
+        return change - self.box * np.round(change / np.where(self.box > 0, self.box, np.inf))
 
 
 Positives = Neighbours | SameLabel | Following
@@ -192,34 +211,19 @@ class Pairs:
         for space in spaces.values():
             for offset in space.offsets if isinstance(space, Time) else ():
                 usable = usable & same_segment(segments, offset)
-        self.uniform: list[np.ndarray] = []
-        self.positive: dict[str, Positives] = {}
-        self.rows: dict[str, tuple[int, int | None, int | None]] = {}
-        self.left_out = {}
-        pools: dict[bytes, tuple[int, int | None]] = {}
+        self.left_out, pools, present = {}, {}, {}
         for name, space in spaces.items():
-            present = known(space, variables)
-            self.left_out[name] = int(((segments >= 0) & ~present).sum())
-            pool = np.flatnonzero(usable & present)
-            if not len(pool):
+            present[name] = known(space, variables)
+            self.left_out[name] = int(((segments >= 0) & ~present[name]).sum())
+            pools[name] = np.flatnonzero(usable & present[name])
+            if not len(pools[name]):
                 raise ValueError(f"space {name!r} has no time step with a positive: {_why_empty(space)}.")
-            key = pool.tobytes()
-            if key not in pools:
-                pools[key] = (len(self.uniform), None)
-                self.uniform.append(pool)
-            reference, negative = pools[key]
-            if isinstance(space, Regress):
-                self.rows[name] = (reference, None, None)
-                continue
-            if negative is None:
-                negative = len(self.uniform)
-                pools[key] = (reference, negative)
-                self.uniform.append(pool)
-            self.positive[name] = _positives(space, variables, segments, present)
-            self.rows[name] = (reference, None, negative)
-        for row, name in enumerate(self.positive, start=len(self.uniform)):
-            reference, _, negative = self.rows[name]
-            self.rows[name] = (reference, row, negative)
+        self.uniform, self.rows = arrange(spaces, pools)
+        self.positive: dict[str, Positives] = {
+            name: _positives(space, variables, segments, present[name])
+            for name, space in spaces.items()
+            if not isinstance(space, Regress)
+        }
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> np.ndarray:
         """Indices of time steps, (steps, rows, batch), drawn for `steps` training steps at once."""
@@ -230,6 +234,35 @@ class Pairs:
             reference, row, _ = self.rows[name]
             out[:, row] = positive.draw(rng, out[:, reference].ravel()).reshape(steps, batch)
         return out
+
+
+Rows = dict[str, tuple[int, int | None, int | None]]
+"""For each space the rows of a batch that hold its references, positives and negatives (None: it has none)."""
+
+
+def arrange(spaces: Mapping[str, Space], pools: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], Rows]:
+    """What the rows of a batch are for: the steps that the first ones are drawn from, and the rows of each space.
+
+    pools : for each space the steps it takes references and negatives from. Spaces with the same steps share both.
+    """
+    uniform: list[np.ndarray] = []
+    rows: Rows = {}
+    shared: dict[bytes, tuple[int, int | None]] = {}
+    for name, space in spaces.items():
+        key = pools[name].tobytes()
+        if key not in shared:
+            shared[key] = (len(uniform), None)
+            uniform.append(pools[name])
+        reference, negative = shared[key]
+        if negative is None and not isinstance(space, Regress):
+            negative = len(uniform)
+            shared[key] = (reference, negative)
+            uniform.append(pools[name])
+        rows[name] = (reference, None, None if isinstance(space, Regress) else negative)
+    contrastive = [name for name, space in spaces.items() if not isinstance(space, Regress)]
+    for row, name in enumerate(contrastive, start=len(uniform)):
+        rows[name] = (rows[name][0], row, rows[name][2])
+    return uniform, rows
 
 
 def known(space: Space, variables: pd.DataFrame) -> np.ndarray:
@@ -252,7 +285,15 @@ def _positives(space: Space, variables: pd.DataFrame, segments: np.ndarray, pres
         codes = pd.factorize(variables[space.variable])[0]
         return SameLabel(codes, Groups.of(steps, codes[steps]))
     assert isinstance(space, Follow)
-    values, box = _coordinates(space, variables)
+    values, box = coordinates(space, variables, scales(space, variables))
+    return following(space, values, box, segments, present)
+
+
+def following(
+    space: Follow, values: np.ndarray, box: np.ndarray, segments: np.ndarray, present: np.ndarray
+) -> Following:
+    """How the positives of a Follow space are drawn from the steps of some segments that are `present`."""
+    steps = np.flatnonzero((segments >= 0) & present)
     starts = np.flatnonzero(same_segment(segments, space.offset) & present)
     starts = starts[present[starts + space.offset]]
     if not len(starts):
@@ -263,12 +304,18 @@ def _positives(space: Space, variables: pd.DataFrame, segments: np.ndarray, pres
     return Following(values, box, starts, space.offset, distinct, Groups.of(steps, group.ravel()))
 
 
-def _coordinates(space: Follow, variables: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Variables on comparable scales, (time, variable), and the period of each (0: not circular)."""
+def scales(space: Follow, variables: pd.DataFrame) -> np.ndarray:
+    """What makes the variables of a space comparable: the standard deviation of each; of an angle, that of a
+    uniform one. (variable,)"""
     values = variables[list(space.variables)].to_numpy(dtype=np.float64)
     circular = np.isin(space.variables, space.circular)
-    scale = np.where(circular, space.period / np.sqrt(12), np.nanstd(values, axis=0))
-    box = np.where(circular, space.period / scale, 0.0)
+    return np.where(circular, space.period / np.sqrt(12), np.nanstd(values, axis=0))
+
+
+def coordinates(space: Follow, variables: pd.DataFrame, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Variables over their scales, (time, variable), and the period of each (0: not circular)."""
+    values = variables[list(space.variables)].to_numpy(dtype=np.float64)
+    box = np.where(np.isin(space.variables, space.circular), space.period / scale, 0.0)
     return wrap(values / scale, box), box
 
 

@@ -1,4 +1,4 @@
-"""Recordings from files: tables (.csv, .tsv, .parquet) and arrays (.npz, .mat, .h5, .hdf5)."""
+"""Recordings from files: tables (.csv, .tsv, .parquet), arrays (.npz, .mat, .h5, .hdf5) and .nwb."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +13,9 @@ from ascribo.recording import Recording, nearest
 Arrays = dict[str, np.ndarray]
 
 
-def read(path, *, channels=None, variables=None, epochs=None, time=None) -> Recording:
+def read(
+    path, *, channels=None, variables=None, epochs=None, time=None, smooth=None, transform=None, **nwb
+) -> Recording:
     """Read a recording from a file.
 
     In a **table** (.csv, .tsv, .parquet) a row is a time step. Name the channels or the variables
@@ -24,6 +26,9 @@ def read(path, *, channels=None, variables=None, epochs=None, time=None) -> Reco
     the variables are all other numeric arrays with one row per time step: a vector under its own
     name, the k columns of a matrix as name0, name1, ..., and those of "xy" as x and y. Arrays
     inside a group are called "group/name". Python objects are never unpickled.
+
+    In an **NWB** file (.nwb) everything has its path and its own time stamps: see `ascribo.formats.read_nwb`, which
+    takes bin_size and more.
 
     Parameters
     ----------
@@ -36,6 +41,9 @@ def read(path, *, channels=None, variables=None, epochs=None, time=None) -> Reco
     epochs, time : str, optional
         The column or array of epoch labels, and of time stamps. Default: "epoch", "epochs" or
         "trial", and "time", where there is one that is neither a channel nor a variable.
+    smooth, transform : float and str, optional
+        Gaussian smoothing within epochs, its width in seconds, and "sqrt" or "zscore": see `ascribo.Treatment`.
+        Time must be in seconds.
 
     Examples
     --------
@@ -49,13 +57,17 @@ def read(path, *, channels=None, variables=None, epochs=None, time=None) -> Reco
     """
     path = Path(path)
     load = _LOADERS.get(path.suffix.lower())
-    if load is None:
+    if load is None and path.suffix.lower() != ".nwb":
         raise ValueError(
-            f"{path}: cannot read files ending in {path.suffix!r}; expected one of {', '.join(_LOADERS)}."
+            f"{path}: cannot read files ending in {path.suffix!r}; expected one of {', '.join(_LOADERS)}, .nwb."
         )
     if not path.is_file():
         files = [f.name for f in path.parent.iterdir()] if path.parent.is_dir() else []
         raise FileNotFoundError(f"{path}: no such file{nearest(path.name, sorted(files))}")
+    if load is None:
+        return _nwb(path, channels, variables, epochs, time, {"smooth": smooth, "transform": transform, **nwb})
+    if nwb:
+        raise TypeError(f"{path}: {', '.join(nwb)} is for NWB files: rows of other files are time steps already.")
     try:
         content = load(path)
     except (ImportError, MemoryError):
@@ -67,9 +79,25 @@ def read(path, *, channels=None, variables=None, epochs=None, time=None) -> Reco
         ) from error
     roles = (channels, _as_list(variables), epochs, time)
     try:
-        if isinstance(content, pd.DataFrame):
-            return _from_table(content, *roles)
-        return _from_arrays(content, *roles)
+        recording = (_from_table if isinstance(content, pd.DataFrame) else _from_arrays)(content, *roles)  # type: ignore[arg-type]
+        if smooth is None and transform is None:
+            return recording
+        return recording.treat(smooth=smooth, transform=transform)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _nwb(path: Path, channels, variables, epochs, time, options) -> Recording:
+    from .formats.nwb import read_nwb
+
+    if time is not None:
+        raise TypeError(f"{path}: time={time!r} is not for NWB files, whose series have their own time stamps.")
+    try:
+        return read_nwb(path, channels=channels, variables=variables, epochs=epochs, **options)
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be read as an NWB file; it may be damaged or of another kind. ({error})"
+        ) from error
     except (TypeError, ValueError) as error:
         raise type(error)(f"{path}: {error}") from error
 

@@ -18,6 +18,8 @@ from .version import __version__
 
 __all__ = ["load", "save"]
 
+KIND_SESSIONS = "sessions"
+"""What a folder says that holds several sessions: see `session_saving`."""
 CURVES = ("infonce", "mse", "penalty", "lambda")
 
 
@@ -48,6 +50,7 @@ def save(estimator: ContrastiveEmbedding, folder: str | Path, **facts) -> Path:
             "features": estimator.n_features_in_,
             "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
             "kept_channels": estimator.kept_channels_,
+            "treatment": encode(model.treatment),
             "alignment_reference": a.reference,
             "goodness_of_fit": estimator.goodness_of_fit_.astype(object)
             .where(estimator.goodness_of_fit_.notna(), None)
@@ -66,6 +69,11 @@ def load(folder: str | Path, encoder=None) -> ContrastiveEmbedding:
     encoder : the architecture, if the model was fitted with an nn.Module of the user's own.
     """
     facts, tensors = read_run(folder)
+    if facts.get("kind") == KIND_SESSIONS:
+        raise ValueError(
+            f"{folder} holds {len(facts['sessions'])} sessions: ascribo.load reads it whole. Each is a run of its "
+            f"own, the first one, {facts['sessions'][0]['name']!r}, in {Path(folder) / 'session-0'}."
+        )
     parameters = {name: decode(value) for name, value in facts["parameters"].items()}
     if isinstance(facts["parameters"]["encoder"], dict) and facts["parameters"]["encoder"]["type"] == "custom":
         if encoder is None:
@@ -98,6 +106,7 @@ def load(folder: str | Path, encoder=None) -> ContrastiveEmbedding:
         alignment=Alignment(aligned["mean"], aligned["basis"], aligned["inverse"], facts["alignment_reference"]),
         counted=tensors["counted"].numpy(),
         regressions={name: value.numpy() for name, value in take("regression.").items()},
+        treatment=decode(facts.get("treatment")),
     )
     estimator.goodness_of_fit_ = pd.DataFrame(facts["goodness_of_fit"])
     curves = {name: value.numpy() for name, value in take("history.").items()}

@@ -14,18 +14,26 @@ import numpy as np
 
 from .losses import Similarity, similarity_of
 
-__all__ = ["Discrete", "Follow", "Regress", "Space", "Time", "layout"]
+__all__ = ["Discrete", "Follow", "Regress", "Space", "Time", "layout", "reported"]
 
 
 class Space:
-    """What every space has: its size, its geometry, the variables it needs. Use one of the subclasses."""
+    """What every space has: its size, its geometry, the variables it needs. Use one of the subclasses.
+
+    nuisance : True for what should be accounted for but not reported, such as a speed that position is to be told
+        from. The space is trained, has its dimensions of the embedding and its row in the goodness of fit, and what
+        others add is what they add to it; but maps, calls and scores leave it out.
+    """
 
     dim: int
     variables: tuple[str, ...]
     similarity: str | Similarity
     temperature: float | str
+    nuisance: bool
 
     def _check(self) -> None:
+        if not isinstance(self.nuisance, bool):
+            raise ValueError(f"{type(self).__name__}(nuisance={self.nuisance!r}): expected True or False.")
         dim = self.dim
         if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
             raise ValueError(f"{type(self).__name__}(dim={dim!r}): dim must be an integer of at least 1.")
@@ -54,6 +62,7 @@ class Follow(Space):
     period : full turn of the circular variables, in their own unit (radians by default; 360 for degrees).
     offset : Δ is the change over this many time steps.
     similarity, temperature : geometry of the space, see `ascribo.losses`.
+    nuisance : True to account for the space without reporting it: see `Space`.
 
     Examples
     --------
@@ -71,6 +80,7 @@ class Follow(Space):
     offset: int = 1
     similarity: str | Similarity = "squared_l2"
     temperature: float | str = 1.0
+    nuisance: bool = False
 
     def __post_init__(self):
         self._check()
@@ -89,6 +99,7 @@ class Time(Space):
     ----------
     dim : number of embedding dimensions of this space.
     offsets : the positive of step t is step t + o, with o drawn uniformly from these.
+    similarity, temperature, nuisance : as of `Follow`.
 
     Examples
     --------
@@ -101,6 +112,7 @@ class Time(Space):
     offsets: tuple[int, ...] = (1,)
     similarity: str | Similarity = "squared_l2"
     temperature: float | str = 1.0
+    nuisance: bool = False
     variables: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self):
@@ -116,10 +128,12 @@ class Time(Space):
 class Discrete(Space):
     """Positives share the label of one discrete variable (numbers, strings or categories).
 
+    similarity, temperature, nuisance : as of `Follow`.
+
     Examples
     --------
     >>> Discrete("stimulus", dim=2)
-    Discrete(variable='stimulus', dim=2, similarity='squared_l2', temperature=1.0)
+    Discrete(variable='stimulus', dim=2, similarity='squared_l2', temperature=1.0, nuisance=False)
     """
 
     variable: str
@@ -127,6 +141,7 @@ class Discrete(Space):
     _: KW_ONLY
     similarity: str | Similarity = "squared_l2"
     temperature: float | str = 1.0
+    nuisance: bool = False
 
     def __post_init__(self):
         self._check()
@@ -142,6 +157,8 @@ class Regress(Space):
 
     One dimension per variable (two, cosine and sine, per circular one); `dim` may be left out.
 
+    circular, period, nuisance : as of `Follow`.
+
     Examples
     --------
     >>> Regress(["x", "y"]).dim
@@ -153,6 +170,7 @@ class Regress(Space):
     _: KW_ONLY
     circular: tuple[str, ...] = ()
     period: float = 2 * np.pi
+    nuisance: bool = False
     similarity: ClassVar[str] = "squared_l2"
     temperature: ClassVar[float] = 1.0
 
@@ -203,3 +221,12 @@ def layout(spaces: Mapping[str, Space]) -> dict[str, slice]:
         slices[name] = slice(start, start + space.dim)
         start += space.dim
     return slices
+
+
+def reported(spaces: Mapping[str, Space]) -> list[str]:
+    """Names of the spaces that maps and scores are about: all but the nuisances.
+
+    >>> reported({"position": Follow("x", 1), "speed": Follow("v", 1, nuisance=True)})
+    ['position']
+    """
+    return [name for name, space in spaces.items() if not space.nuisance]

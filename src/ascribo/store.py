@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file, save, save_file
 
 from . import encoders, losses, penalty, spaces
+from .treatment import Treatment
 
 __all__ = ["decode", "encode", "read_run", "write_atomically", "write_run"]
 
@@ -32,6 +33,7 @@ KNOWN = {
         *(encoders.MLP, encoders.Convolution),
         *(losses.SquaredL2, losses.Dot, losses.Lp),
         *(penalty.Auto, penalty.Constant, penalty.Ramp),
+        Treatment,
     )
 }
 

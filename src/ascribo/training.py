@@ -20,6 +20,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from torch import Tensor, nn
 
+from .channels import Channels
 from .embedder import Embedder
 from .losses import chance
 from .objective import Loss, Objective, RegularizedLoss
@@ -52,14 +53,15 @@ Curves = dict[str, list[np.ndarray]]
 class Problem:
     """What to train on what.
 
-    X : (time, channel) float32, standardised. segments : (time,), windows stay inside them.
+    X : (time, channel) float32, standardised (`Channels` if it is large).
+    segments : (time,), windows stay inside them.
     targets : name -> (time, dim) for the Regress spaces.
     """
 
     module: nn.Module
     spaces: Mapping[str, Space]
     objectives: Sequence[Objective]
-    X: Tensor
+    X: Tensor | Channels
     segments: np.ndarray
     pairs: Pairs
     targets: Mapping[str, np.ndarray]
@@ -97,12 +99,22 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+class HasTargets(Protocol):
+    """A loss, of which the loop only needs to know how many regressions are in it."""
+
+    targets: Any
+
+
 class Steps(Protocol):
     """Something that trains a stack of models a chunk of steps at a time."""
 
     parameters: dict[str, Tensor]
     optimizer: Any
-    loss: RegularizedLoss
+
+    @property
+    def loss(self) -> HasTargets:
+        """The loss."""
+        ...
 
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
         """Do the steps start, start + 1, ... with λ weights (steps, model); returns the curves of the chunk:
@@ -153,7 +165,7 @@ class EagerSteps:
             index += len(self.X) * torch.arange(len(self.seeds), device=index.device)[:, None, None]
         for noise, seed in zip(self.noises, self.seeds, strict=True):  # a seed does not depend on its company
             noise.manual_seed(chunk_seed([seed], start))
-        lambdas = torch.from_numpy(weights).to(self.X)
+        lambdas = torch.from_numpy(weights).to(self.X.device, torch.float32)
         kept: list[Loss] = []
         for k in range(steps):
             self.rate.fill_(self.settings.learning_rate * decay(start + k, self.settings.steps))
@@ -207,7 +219,7 @@ def train(
         steps: Steps = GraphSteps([problem], [0] * len(seeds), seeds, settings)
     else:
         steps = EagerSteps(problem, seeds, settings)
-    fingerprint = _fingerprint(problem, seeds, settings)
+    fingerprint = "" if checkpoint is None else problem_digest(problem, seeds, settings)
     return run_steps(steps, problem.objectives, len(seeds), settings, fingerprint, progress, checkpoint)
 
 
@@ -257,15 +269,17 @@ def run_steps(
     return Trained({name: value.detach().cpu() for name, value in steps.parameters.items()}, history)
 
 
-def _fingerprint(problem: Problem, seeds: Sequence[int], settings: Settings) -> str:
+def problem_digest(problem: Problem, seeds: Sequence[int], settings: Settings) -> str:
     """What a checkpoint belongs to: the same model on the same data."""
     parts = (dict(problem.spaces), list(problem.objectives), list(seeds), settings, problem.module)
     digest = hashlib.sha256(repr(parts).encode())
-    arrays = [problem.X.numpy(), problem.segments, *problem.targets.values(), *problem.pairs.uniform]
+    X = problem.X
+    data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, Channels) else [X.numpy()]
+    arrays = [*data, problem.segments, *problem.targets.values(), *problem.pairs.uniform]
     for positive in problem.pairs.positive.values():
         arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).data)  # not .tobytes(): that is a copy
     return digest.hexdigest()
 
 

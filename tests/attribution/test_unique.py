@@ -399,10 +399,16 @@ def pasts():
     return then, news
 
 
+def drawn_anew(news, then, given, seed, **options):
+    """One draw, for arrays."""
+    past = [torch.from_numpy(np.ascontiguousarray(part)) for part in (news, then, given)]
+    return resample(*past, 1, seed=seed, **options)[0].numpy()
+
+
 def test_drawn_news_goes_with_the_past_and_the_others_but_not_with_itself(pasts):
     then, news = pasts
     given = np.concatenate([then, news[:, 1:]], axis=1)
-    drawn = resample(news[:, :1], then[:, :1], given, 0)
+    drawn = drawn_anew(news[:, :1], then[:, :1], given, 0)
     assert drawn.shape == (8000, 1) and drawn.dtype == np.float32
     for what in (then[:, 0], then[:, 1] ** 2, news[:, 1]):  # what may tell of it: as before
         assert correlation(drawn, what) == pytest.approx(correlation(news[:, 0], what), abs=0.04)
@@ -411,8 +417,8 @@ def test_drawn_news_goes_with_the_past_and_the_others_but_not_with_itself(pasts)
     left = [v - features @ np.linalg.lstsq(features, v, rcond=None)[0] for v in (news[:, :1], drawn)]
     assert abs(correlation(*left)) < 0.04 < 0.2 < correlation(np.abs(left[1]), np.abs(then[:, 0]))
     assert left[1].std() == pytest.approx(left[0].std(), rel=0.03)
-    np.testing.assert_array_equal(drawn, resample(news[:, :1], then[:, :1], given, 0))
-    assert abs(correlation(drawn - news[:, :1], resample(news[:, :1], then[:, :1], given, 1) - news[:, :1])) < 0.7
+    np.testing.assert_array_equal(drawn, drawn_anew(news[:, :1], then[:, :1], given, 0))
+    assert abs(correlation(drawn - news[:, :1], drawn_anew(news[:, :1], then[:, :1], given, 1) - news[:, :1])) < 0.7
 
 
 def test_what_is_expected_of_the_news_stays_where_it_is():
@@ -420,7 +426,7 @@ def test_what_is_expected_of_the_news_stays_where_it_is():
     rng = np.random.default_rng(0)
     then, given = rng.normal(size=(2, 150, 1))
     surprise = 0.1 * rng.normal(size=(150, 1))
-    drawn = resample(2 * given + given**2 + surprise, then, given, 0)
+    drawn = drawn_anew(2 * given + given**2 + surprise, then, given, 0)
     left = drawn - 2 * given - given**2
     assert left.std() == pytest.approx(surprise.std(), rel=0.1) and abs(correlation(left, surprise)) < 0.3
 
@@ -431,7 +437,7 @@ def test_drawn_labels_are_labels():
     label = rng.integers(0, 40, 3000)
     following = np.where(rng.random(3000) < 0.5, label, (label + rng.integers(1, 3, 3000)) % 40)
     then, now = np.eye(40)[label], np.eye(40)[following]
-    drawn = resample(now - then, then, rng.normal(size=(3000, 2)), 0, labels=True)
+    drawn = drawn_anew(now - then, then, rng.normal(size=(3000, 2)), 0, labels=True)
     other = then + drawn
     assert set(np.unique(other)) == {0.0, 1.0} and (other.sum(1) == 1).all()
     assert set(zip(label, other.argmax(1), strict=True)) <= set(zip(label, following, strict=True))
@@ -446,7 +452,7 @@ def test_drawn_labels_keep_their_company():
     following = np.where(company > 0, 1 - label, label)
     then, now = np.eye(2)[label], np.eye(2)[following]
     changes = then * company[:, None]  # what predicts the change, given the label
-    drawn = resample(now - then, then, np.column_stack([then, changes]), 0, labels=True)
+    drawn = drawn_anew(now - then, then, np.column_stack([then, changes]), 0, labels=True)
     changed = (then + drawn).argmax(1) != label
     assert (changed == (company > 0)).mean() > 0.9
 
@@ -455,7 +461,7 @@ def test_many_columns_are_no_burden():
     """Squares of hundreds of labels would be tens of thousands of columns, and predict anything."""
     rng = np.random.default_rng(0)
     news, then = rng.normal(size=(2, 600, 1))
-    drawn = resample(news, then, rng.normal(size=(600, 100)), 0)
+    drawn = drawn_anew(news, then, rng.normal(size=(600, 100)), 0)
     assert abs(correlation(drawn, news)) < 0.5
 
 

@@ -6,7 +6,7 @@ import xarray as xr
 from scipy import stats
 
 import ascribo as asc
-from ascribo.evidence.calls import call_channels
+from ascribo.evidence.calls import CROSS_FITTED, call_channels
 from ascribo.experiments.today import score_calls
 from ascribo.model import unique_variances
 
@@ -39,6 +39,17 @@ def test_p_stays_conservative_with_seeds_and_with_a_loss():
     for level in (0.01, 0.05, 0.2):
         allowed = level + 3 * np.sqrt(level / 4000)
         assert (seeds < level).mean() < allowed and (costs < level).mean() < 0.7 * level
+
+
+def test_what_two_folds_share_by_chance_counts_twice():
+    """Nothing is there, but each fold is judged by the slopes that the other has found: twice the same product."""
+    x, y = noise(1500, 20, 30, 8), noise(1500, 20, 30, seed=1)  # (channel, block, step, input)
+    products = np.einsum("cbsi,cbs->cbi", x, y) / 30
+    slopes = np.stack([products[:, k::2].mean(1) for k in (1, 0)], 1)[:, np.arange(20) % 2]  # of the other fold
+    gains = np.einsum("cbi,cbi->cb", slopes, products)  # zero on average; without the cost of useless inputs
+    naive, right = (call_channels(blocks(gains[None, None]), dependence=d)["p"] for d in (1.0, CROSS_FITTED))
+    assert (naive < 0.05).mean() > 0.09 and (naive < 0.01).mean() > 0.03
+    assert (right < 0.05).mean() < 0.06 and (right < 0.01).mean() < 0.016
 
 
 def test_intervals_cover():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,13 @@ __all__ = ["AttributionMaps", "LocalMap", "TooFewSteps", "attribution_maps"]
 
 LocalMap = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Time steps (B,) -> maps (seed, B, channel, window, dim) in aligned coordinates, and valid (seed, B)."""
+
+
+TAKEN = {
+    *("channel", "space", "dimension", "seed", "block", "time", "epoch", "score", "z", "ci_low", "ci_high"),
+    *("p", "q", "called"),
+}
+"""Names that maps and tables of calls use themselves."""
 
 
 class TooFewSteps(ValueError):
@@ -64,14 +71,50 @@ class AttributionMaps:
         adds nothing), q (p adjusted by Benjamini and Hochberg's method), called. Only for method="unique_variance",
         whose scores are measured on held-out time. Spaces that have no map have no p and are not called.
         """
-        from ..evidence.calls import call_channels
+        from ..evidence.calls import CROSS_FITTED, call_channels
 
         if self.blocks is None:
             raise ValueError(
                 f"a {self.method} map has no test that knows what an unconnected channel scores: use "
                 "model.attribute(recording, method='unique_variance').calls()."
             )
-        return call_channels(self.blocks, q, refused=list(self.refused))
+        return call_channels(self.blocks, q, refused=list(self.refused), dependence=CROSS_FITTED)
+
+    def by_unit(self) -> pd.DataFrame:
+        """A row for each channel: what is known of it, and for each space its score.
+
+        Columns: those of the recording's `units`, then `<space>_score` and, for a unique variance, `<space>_q` and
+        `<space>_called`.
+        """
+        about = [c for c in self.by_space.coords if c != "channel" and self.by_space[c].dims == ("channel",)]
+        channels = self.by_space.indexes["channel"]
+        table = pd.DataFrame({str(c): self.by_space[c].values for c in about}, index=channels)
+        calls = None if self.blocks is None else self.calls().set_index(["space", "channel"])
+        for space in self.by_space["space"].values.tolist():
+            table[f"{space}_score"] = self.by_space.sel(space=space).values
+            for column in () if calls is None else ("q", "called"):
+                table[f"{space}_{column}"] = calls.loc[space, column]  # type: ignore[union-attr]
+        return table
+
+    def with_units(self, units: pd.DataFrame) -> AttributionMaps:
+        """These maps with what is known of the channels as coordinates along them: a column of `units` each.
+
+        A column that has the name of something else in a map or a table of calls is called unit_<name>.
+        """
+        if not units.shape[1]:
+            return self
+        coords, whole = {}, self._at
+        for name in units:
+            values = units.loc[self.by_space["channel"].values.tolist(), name]
+            if not pd.api.types.is_numeric_dtype(values):
+                values = values.astype(object).where(values.notna(), "").astype(str)
+            coords[f"unit_{name}" if name in TAKEN else str(name)] = ("channel", np.asarray(values))
+        parts = {
+            part: None if (value := getattr(self, part)) is None else value.assign_coords(coords)
+            for part in ("by_space", "by_dimension", "blocks")
+        }
+        at = None if whole is None else lambda steps: whole(steps).with_units(units)
+        return replace(self, **parts, _at=at)
 
     def where(self, condition) -> AttributionMaps:
         """The maps of the time steps at which a condition holds, for example maps.where(speed > 5).
@@ -159,7 +202,8 @@ class AttributionMaps:
         """
         spread = (self.by_space - self.by_space.mean("channel")) / self.by_space.std("channel")
         table = xr.Dataset({"score": self.by_space, "z": spread}).to_dataframe().reset_index()
-        table = table.loc[:, ["channel", "space", "score", "z"]]
+        about = [c for c in self.by_space.coords if c not in ("channel", "space")] if self.blocks is None else []
+        table = table.loc[:, ["channel", "space", "score", "z", *about]]
         if self.blocks is None:
             return table
         return table.merge(self.calls().drop(columns="score"), on=["channel", "space"])
@@ -203,6 +247,7 @@ def attribution_maps(
 ) -> AttributionMaps:
     """Aggregate local maps over `steps`, a chunk of time at a time, and average over seeds.
 
+    blocks : the spaces of the map and their dimensions; others are left out.
     weight : (seed, space), 1 for the seeds whose space counts.
     aggregate : "mean", "median" or "maximum" over time.
     asked : number of steps asked for, where `steps` leaves out some that are known to have no map.
@@ -210,6 +255,7 @@ def attribution_maps(
     dims = [f"{name}{k}" for name, where in blocks.items() for k in range(where.stop - where.start)]
     owner = np.repeat(np.arange(len(blocks)), [w.stop - w.start for w in blocks.values()])
     share = torch.from_numpy(weight).to(device, torch.float32)
+    chosen = np.r_[tuple(blocks.values())]
 
     def scores(index: np.ndarray) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Chunks of |entry| (seed, B, channel, dim), block lengths (seed, B, channel, space), valid."""
@@ -217,7 +263,8 @@ def attribution_maps(
             part, valid = local(torch.from_numpy(index[start : start + chunk]).to(device))
             square = part.square().mean(-2)  # over the window, before anything else is averaged
             lengths = torch.stack([square[..., w].sum(-1) for w in blocks.values()], -1).sqrt()
-            yield square.sqrt(), lengths, valid
+            entries = square if len(chosen) == square.shape[-1] else square[..., chosen]
+            yield entries.sqrt(), lengths, valid
 
     def over_time(index: np.ndarray) -> np.ndarray:
         out = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.preprocessing import PolynomialFeatures
+import torch
+from torch import Tensor
 
 from ..pairs import same_segment
 
@@ -29,21 +30,24 @@ def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:
     >>> news_lag([np.cos(walk[:, None] / 20 * 2 * np.pi)], np.zeros(5000, int))
     3
     """
-    centred = [v - np.nanmean(v, axis=0) for v in values]
+    present = [np.isfinite(v) for v in values]
+    centred = [np.where(there, v - np.nanmean(v, axis=0), 0.0) for v, there in zip(values, present, strict=True)]
     for lag in range(1, LONGEST + 1):
-        inside = np.flatnonzero(same_segment(segments, lag))
-        if not len(inside):
+        inside = same_segment(segments, lag)[:-lag, None]
+        if not inside.any():
             return max(1, lag - 1)
-        products = [c[inside] * c[inside + lag] for c in centred]  # NaN where either is missing
-        squares = [np.where(np.isnan(p), np.nan, c[inside] ** 2) for p, c in zip(products, centred, strict=True)]
-        if np.mean([np.nansum(p) / np.nansum(s) for p, s in zip(products, squares, strict=True)]) <= SETTLED:
+        shares = []
+        for c, there in zip(centred, present, strict=True):
+            both = inside & there[lag:]
+            shares.append((c[:-lag] * c[lag:] * both).sum() / (c[:-lag] ** 2 * both).sum())
+        if np.mean(shares) <= SETTLED:
             return lag
     return LONGEST
 
 
 def resample(
-    news: np.ndarray, then: np.ndarray, given: np.ndarray, seed: int, *, labels: bool = False
-) -> np.ndarray:
+    news: Tensor, then: Tensor, given: Tensor, draws: int, *, labels: bool = False, seed: int = 0
+) -> Tensor:
     """News drawn anew, given the past: exchanged among time steps at which the past was alike.
 
     Parameters
@@ -51,42 +55,68 @@ def resample(
     news, then : (n, k) the change of a space's variables, and what they were before it.
     given : (n, p) what else the news may depend on: all variables before, and the news of the others. What these
         predict of it, by a quadratic regression (linear above 20 columns), stays where it is.
+    draws : how often.
     labels : the variables are labels, one column each. News is then exchanged among steps that had the same label
         and of which like news was expected, and nothing is added to it: there are no labels between labels.
 
+    Returns
+    -------
+    (draws, n, k) float32.
+
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> then, news = rng.normal(size=(2, 5000, 1))
-    >>> other = resample(news, then, then, 0)
+    >>> then, news = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5000, 1)))
+    >>> other = resample(news, then, then, 1)[0]
     >>> bool(abs(np.corrcoef(news[:, 0], other[:, 0])[0, 1]) < 0.05), bool(abs(other.std() / news.std() - 1) < 0.02)
     (True, True)
     """
-    rng = np.random.default_rng(seed)
-    degree = 2 if given.shape[1] <= WIDE else 1
-    features = PolynomialFeatures(degree).fit_transform(given.astype(np.float64))
-    expected = features @ np.linalg.lstsq(features, news, rcond=None)[0]
+    news, then = news.double(), then.double()
+    expected = _expected(news, given.double())
     if labels:
-        _, label = np.unique(then.round(3), axis=0, return_inverse=True)
-        groups = [np.flatnonzero(label.ravel() == k) for k in range(label.max() + 1)]
-        cells = [part for group in groups for part in _cells(group, expected)]
+        cell = _cells(expected, torch.unique(then.mul(1000).round(), dim=0, return_inverse=True)[1])
     else:
-        cells = _cells(np.arange(len(news)), np.concatenate([then, expected], 1))
-    source = np.empty(len(news), dtype=int)
-    for cell in cells:
-        source[cell] = rng.permutation(cell)
-    shift = 0 if labels else expected - expected[source]
-    return (news[source] + shift).astype(np.float32)
+        cell = _cells(torch.cat([then, expected], 1), torch.zeros(len(news), dtype=torch.long, device=news.device))
+    order = torch.argsort(cell, stable=True)
+    random = torch.Generator(news.device).manual_seed(seed)
+    out = torch.empty(draws, *news.shape, device=news.device)
+    for draw in range(draws):
+        key = torch.rand(len(news), generator=random, device=news.device, dtype=torch.float64)
+        shuffled = torch.argsort(cell + key)  # the same cells, each in an order of its own
+        other = news[shuffled] if labels else news[shuffled] + expected[order] - expected[shuffled]
+        out[draw, order] = other.float()
+    return out
 
 
-def _cells(steps: np.ndarray, past: np.ndarray) -> list[np.ndarray]:
-    """Steps in groups of like past (time, k), halved along the widest direction until few are left in each."""
-    cells = [steps]
-    while len(cells[0]) > 2 * ALIKE:
-        halves = []
-        for cell in cells:
-            values = past[cell]
-            order = cell[np.argsort(values[:, int(np.ptp(values, axis=0).argmax())], kind="stable")]
-            halves += [order[: len(order) // 2], order[len(order) // 2 :]]
-        cells = halves
-    return cells
+def _expected(news: Tensor, given: Tensor) -> Tensor:
+    """What is predicted of the news (n, k) by a regression on `given` (n, p), with its products if p is small."""
+    one = torch.ones_like(given[:, :1])
+    parts = [one, given]
+    if given.shape[1] <= WIDE:
+        first, second = torch.triu_indices(given.shape[1], given.shape[1], device=given.device)
+        parts.append(given[:, first] * given[:, second])
+    features = torch.cat(parts, 1)
+    gram = features.mT @ features / len(features)
+    return features @ (torch.linalg.pinv(gram, rtol=1e-10, hermitian=True) @ (features.mT @ news / len(features)))
+
+
+def _cells(past: Tensor, cell: Tensor) -> Tensor:
+    """Groups of like past (n, k): each of the groups given is halved along its widest direction until few are left.
+
+    cell : (n,) numbers of the groups, 0, 1, 2, ... Returns the same of the parts.
+    """
+    steps = torch.arange(len(past), device=past.device)
+    while True:
+        size = torch.bincount(cell)
+        large = size > 2 * ALIKE
+        if not large.any():
+            return cell
+        where = cell[:, None].expand_as(past)
+        ends = torch.zeros(len(size), past.shape[1], dtype=past.dtype, device=past.device)
+        low, high = (ends.scatter_reduce(0, where, past, how, include_self=False) for how in ("amin", "amax"))
+        value = past.gather(1, (high - low).argmax(1)[cell, None])[:, 0]
+        order = torch.argsort(value, stable=True)
+        order = order[torch.argsort(cell[order], stable=True)]
+        rank = torch.empty_like(cell)
+        rank[order] = steps - (size.cumsum(0) - size)[cell[order]]
+        parts = 1 + large.long()
+        cell = (parts.cumsum(0) - parts)[cell] + (large[cell] & (rank >= size[cell] // 2))

@@ -28,9 +28,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from ..channels import Channels, steps_held
 from ..embedder import Embedder
 from ..pairs import known, regression_values, same_segment
-from ..spaces import Discrete, Space, Time, layout
+from ..spaces import Discrete, Space, Time, layout, reported
 from .decoders import decode, fit_decoders, losses
 from .maps import AttributionMaps, TooFewSteps
 from .news import news_lag, resample
@@ -50,6 +51,8 @@ CONSTANT = 1e-8
 MOST = 100_000
 """Most time steps that the decoders of a recording are fitted to and judged on."""
 CHUNK = 8192
+PREDICTIONS = 2**25
+"""Most predictions held at once; with many channels and seeds there are fewer than CHUNK steps of them."""
 DRAWS = 4
 """Times that the news of a space is drawn anew."""
 
@@ -94,11 +97,11 @@ def ask(
     embedder: Embedder,
     parameters: Mapping[str, Tensor],
     spaces: Mapping[str, Space],
-    X: Tensor,
+    X: Tensor | Channels,
     epochs: np.ndarray,
     variables: pd.DataFrame,
     *,
-    counts: Tensor | None = None,
+    counts: Tensor | Channels | None = None,
     lag: int | None = None,
 ) -> Question:
     """Put the question for one recording.
@@ -106,7 +109,10 @@ def ask(
     X : (time, channel), standardised. variables : those that are known; a space without its variables, or whose
     variables never change within an epoch and so have no news, is asked about as if it followed time.
     counts : (time, channel), to be predicted under a Poisson loss instead of X.
+
+    Nothing is asked about a nuisance, but the decoders see it like any other space.
     """
+    asked = reported(spaces)
     given = {name: space for name, space in spaces.items() if space.variables}
     values = {n: _values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
     inside = np.flatnonzero(same_segment(epochs, 1))
@@ -126,7 +132,8 @@ def ask(
     for name in values:
         present = known(spaces[name], variables)
         steps = steps[present[steps] & present[steps - lag] & present[steps - before]]
-    steps = steps[np.linspace(0, len(steps) - 1, min(MOST, len(steps))).astype(int)] if len(steps) else steps
+    most = min(steps_held(MOST, X.shape[1]), len(steps))
+    steps = steps[np.linspace(0, len(steps) - 1, most).astype(int)] if len(steps) else steps
     blocks = int(np.clip(len(steps) // (APART * lag), *BLOCKS))
     if len(steps) < 4 * STRETCHES:
         raise ValueError(
@@ -140,7 +147,9 @@ def ask(
     if values:
         parts.append(("then", (embed(steps - before) + embed(steps - before - 1)) / 2))
         for name, value in values.items():
-            now, then, earlier = (torch.from_numpy(value[at]).to(X) for at in (steps, steps - lag, steps - before))
+            now, then, earlier = (
+                torch.from_numpy(value[at]).to(X.device) for at in (steps, steps - lag, steps - before)
+            )
             parts += [(f"then {name}", then[None]), (f"news {name}", (now - then)[None]), ("now", now[None])]
             # how it was moving: the embedding may know, and paths may be smooth
             parts += [("then, moving", (then - earlier)[None])]
@@ -153,20 +162,18 @@ def ask(
     masks, against, news = [], {}, {}
     if values:
         masks.append(np.array([w.startswith(("then", "news ")) for w in what]))
-        for name in values:
+        for name in (n for n in values if n in asked):
             where = np.flatnonzero(what == f"news {name}")
             then = np.flatnonzero(what == f"then {name}")
             given = np.flatnonzero(masks[0] & (what != "then") & (what != f"news {name}"))
-            table = inputs[0].cpu().numpy()
-            labels = isinstance(spaces[name], Discrete)
-            past = table[:, where], table[:, then], table[:, given]
-            draws = [resample(*past, seed, labels=labels) for seed in range(DRAWS)]
-            news[name] = (slice(where[0], where[-1] + 1), torch.from_numpy(np.stack(draws)).to(inputs))
+            past = (inputs[0][:, columns] for columns in (where, then, given))
+            draws = resample(*past, DRAWS, labels=isinstance(spaces[name], Discrete))
+            news[name] = (slice(where[0], where[-1] + 1), draws)
     if hidden:
         level = np.array([w == "now" or w.startswith("space ") for w in what])
         full = len(masks)
         masks.append(level)
-        for name in hidden:
+        for name in (n for n in hidden if n in asked):
             against[name] = (full, len(masks))
             masks.append(level & (what != f"space {name}"))
     stretch = np.arange(len(steps)) * STRETCHES // len(steps)
@@ -180,8 +187,8 @@ def ask(
         steps=steps,
         x=X[at] if counts is None else counts[at],
         inputs=inputs,
-        masks=torch.from_numpy(np.stack(masks)).to(X),
-        spaces=tuple(spaces),
+        masks=torch.from_numpy(np.stack(masks)).to(inputs),
+        spaces=tuple(asked),
         against=against,
         news=news,
         fold=fold,
@@ -235,6 +242,7 @@ def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
     seeds, variants = parameters["0.bias"].shape[:2]
     whole = losses(_constant(x, question.loss), x, question.loss).mean(0) - _least(x, question.loss).mean(0)
     whole = torch.where(whole > CONSTANT, whole, torch.inf)  # of a channel that never changes nothing is explained
+    chunk = min(CHUNK, max(64, PREDICTIONS // (seeds * variants * x.shape[1])))
 
     @torch.no_grad()
     def at(rows: Tensor, fold: int) -> Tensor:
@@ -259,14 +267,14 @@ def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
         out = np.empty((seeds, len(rows), x.shape[1], len(question.spaces)), dtype=np.float32)
         for fold in range(FOLDS):
             places = np.flatnonzero(question.fold[rows] == fold)
-            for part in np.array_split(places, max(1, -(-len(places) // CHUNK))):
+            for part in np.array_split(places, max(1, -(-len(places) // chunk))):
                 out[:, part] = at(torch.from_numpy(rows[part]).to(x.device), fold).cpu().numpy()
         return out
 
     blocks = int(question.block[-1]) + 1
     total = torch.zeros(seeds, blocks, x.shape[1], len(question.spaces), dtype=torch.float64, device=x.device)
     for fold in range(FOLDS):
-        for part in torch.from_numpy(np.flatnonzero(question.fold == fold)).split(CHUNK):
+        for part in torch.from_numpy(np.flatnonzero(question.fold == fold)).split(chunk):
             where = torch.from_numpy(question.block[part.numpy()]).to(x.device)
             total.index_add_(1, where, at(part.to(x.device), fold).double())
     mean = total / torch.from_numpy(np.bincount(question.block)).to(x.device)[:, None, None]

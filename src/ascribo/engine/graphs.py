@@ -55,7 +55,9 @@ class GraphSteps:
         self.embedder = Embedder(first.module, first.spaces)
         lengths = [len(p.X) for p in problems]
         shift = np.cumsum(lengths) - lengths
-        self.X = torch.cat([p.X.to(device) for p in problems])
+        self.X = problems[0].X.to(device)
+        if len(problems) > 1:  # one recording is not copied: it may be large
+            self.X = torch.cat([p.X.to(device)[:] for p in problems])
         bounds = [[edge + s for edge in segment_bounds(p.segments)] for p, s in zip(problems, shift, strict=True)]
         self.edges = [torch.from_numpy(np.concatenate(edge)).to(device) for edge in zip(*bounds, strict=True)]
         targets = {

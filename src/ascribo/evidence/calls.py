@@ -9,10 +9,16 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
-__all__ = ["call_channels"]
+__all__ = ["CROSS_FITTED", "call_channels"]
+
+CROSS_FITTED = 2.0
+"""How much larger the variance of a mean may be because its blocks are judged by what was learned from the others:
+a relation that two stretches of time have in common by chance is found in both, and counts twice."""
 
 
-def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[str] = ()) -> pd.DataFrame:
+def call_channels(
+    blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[str] = (), dependence: float = 1.0
+) -> pd.DataFrame:
     """Test every channel and space: does the space save held-out loss?
 
     The mean over blocks is compared with its standard error, which has two parts: the spread over blocks of time
@@ -26,6 +32,9 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
         count is NaN there.
     q : false discovery rate within each space (Benjamini and Hochberg).
     refused : spaces that have no map: their numbers are NaN and nothing is called.
+    dependence : variance of the mean over that of independent blocks; `CROSS_FITTED` for unique variances.
+
+    Other coordinates along the channels, such as their region, become columns beside theirs.
 
     Examples
     --------
@@ -42,7 +51,7 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
     of_blocks, of_seeds = np.nanmean(values, 0), values.mean(-1)
     seeds = np.isfinite(of_seeds).sum(0)
     score = np.nanmean(of_seeds, 0)
-    over_blocks = of_blocks.var(-1, ddof=1) / count
+    over_blocks = dependence * of_blocks.var(-1, ddof=1) / count
     over_seeds = np.nanvar(of_seeds, 0) / np.maximum(seeds - 1, 1)
     error = np.sqrt(over_blocks + over_seeds)
     with np.errstate(divide="ignore", invalid="ignore"):  # Welch and Satterthwaite's degrees of freedom
@@ -50,7 +59,7 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
         p = stats.t.sf(score / error, freedom)
     p = np.where(error > 0, p, 1.0)
     wide = np.where(error > 0, stats.t.ppf(0.975, freedom) * error, 0.0)
-    tables = []
+    tables, about = [], [c for c in blocks.coords if c != "channel" and blocks[c].dims == ("channel",)]
     for k, space in enumerate(blocks["space"].values.tolist()):
         table = pd.DataFrame(
             {
@@ -66,5 +75,7 @@ def call_channels(blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[st
         if space in refused:
             table.loc[:, ["score", "ci_low", "ci_high", "p", "q"]] = np.nan
         table["called"] = table["q"] <= q
+        for name in about:
+            table[name] = blocks[name].values
         tables.append(table)
     return pd.concat(tables, ignore_index=True)

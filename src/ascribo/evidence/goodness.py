@@ -19,6 +19,7 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
+from ..channels import Channels
 from ..embedder import Embedder
 from ..kernels.blocked import log_sum_exp
 from ..losses import Similarity, chance, similarity_of
@@ -116,7 +117,7 @@ def goodness_of_fit(
     embedder: Embedder,
     parameters: Mapping[str, Tensor],
     spaces: Mapping[str, Space],
-    X: Tensor,
+    X: Tensor | Channels,
     segments: np.ndarray,
     pairs: Pairs | Sequence[Pairs],
     targets: Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]],
@@ -143,7 +144,9 @@ def goodness_of_fit(
     first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(segments))
     draws = [p.draw(np.random.default_rng(seed), batches, batch) for p in every]
     index = torch.from_numpy(np.stack(draws, axis=1)).to(X.device)  # (batches, pairs, rows, batch)
-    goals = {name: torch.from_numpy(np.stack([g[name] for g in given])).to(X) for name in given[0]}
+    goals = {
+        name: torch.from_numpy(np.stack([g[name] for g in given])).to(X.device, torch.float32) for name in given[0]
+    }
     which = torch.arange(len(given), device=X.device)[:, None]
     number = time_blocks(segments)
     block = torch.from_numpy(number).to(X.device)

@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 
 from ..attribution import AttributionMaps
 from ..recording import Recording
-from ..spaces import layout
+from ..spaces import layout, reported
 
 if TYPE_CHECKING:
     from ..estimator import ContrastiveEmbedding
@@ -121,8 +121,26 @@ def consistency_by_label(
         raise ValueError(
             f"labels of {list(labels)} for embeddings {list(named)}: expected the same names and order."
         )
+    means = means_by_label(named, given, bins, least)
+    widest, shared = max(z.shape[1] for z in means.values()), len(next(iter(means.values())))
+    if shared < widest + 2:
+        raise ValueError(
+            f"{shared} bins have {least} time steps or more in every recording; embeddings of {widest} "
+            f"dimensions need {widest + 2}, better many more. Use other bins (now {bins}), or recordings that "
+            "overlap more."
+        )
+    return consistency(means, weight)
+
+
+def means_by_label(
+    embeddings: Mapping[Any, Any], labels: Sequence[Any], bins: int | None, least: int
+) -> dict[Any, np.ndarray]:
+    """Mean embeddings in the bins of the labels that all recordings visit: name -> (bin, dim).
+
+    Arguments as of `consistency_by_label`.
+    """
     arrays, tables = [], []
-    for (name, z), label in zip(named.items(), given, strict=True):
+    for (name, z), label in zip(embeddings.items(), labels, strict=True):
         arrays.append(_embedding(z, name))
         tables.append(pd.DataFrame(np.asarray(label)))
         if len(arrays[-1]) != len(tables[-1]):
@@ -139,19 +157,12 @@ def consistency_by_label(
     parts = np.split(codes, np.cumsum([len(z) for z in arrays])[:-1])
     counts = np.stack([np.bincount(part[part >= 0], minlength=codes.max() + 1) for part in parts])
     shared = (counts >= least).all(0)
-    widest = max(z.shape[1] for z in arrays)
-    if shared.sum() < widest + 2:
-        raise ValueError(
-            f"{shared.sum()} bins have {least} time steps or more in every recording; embeddings of {widest} "
-            f"dimensions need {widest + 2}, better many more. Use other bins (now {bins}), or recordings that "
-            "overlap more."
-        )
     means = {}
-    for name, z, part, count in zip(named, arrays, parts, counts, strict=True):
+    for name, z, part, count in zip(embeddings, arrays, parts, counts, strict=True):
         total = np.zeros((len(count), z.shape[1]))
         np.add.at(total, part[part >= 0], z[part >= 0])
         means[name] = total[shared] / count[shared, None]
-    return consistency(means, weight)
+    return means
 
 
 def map_consistency(maps) -> pd.DataFrame:
@@ -270,9 +281,9 @@ def _halves(recording: Recording, blocks: int) -> list[Recording]:
 
 def _scores(model: ContrastiveEmbedding, recording: Recording, method: str, samples: int) -> xr.DataArray:
     """A map by space; NaN everywhere if nothing can be attributed."""
-    if model.model_.counted.any():
+    if model.model_.weight.any():
         return model.attribute(recording, method=method, samples=samples).by_space
-    names = [list(model.model_.channels), list(model.model_.spaces)]
+    names = [list(model.model_.channels), reported(model.model_.spaces)]
     return xr.DataArray(np.full([len(v) for v in names], np.nan), coords=names, dims=DIMS)
 
 

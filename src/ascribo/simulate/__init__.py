@@ -2,5 +2,6 @@
 
 from .box import box
 from .mixed import mixed
+from .navigation import navigation
 
-__all__ = ["box", "mixed"]
+__all__ = ["box", "mixed", "navigation"]
