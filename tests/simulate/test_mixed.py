@@ -141,3 +141,21 @@ def test_same_seed_same_data():
 def test_what_is_refused(given, said):
     with pytest.raises(ValueError, match=said):
         mixed(**given)
+
+
+def test_labels_are_text_that_lasts_and_that_channels_are_functions_of():
+    data = mixed(seed=1, labels=4, steps=20_000, hidden=0, spaces={"a": 1})
+    label = data.variables["label"]
+    assert data.spaces == {"a": ["a0"], "label": ["label"]} and sorted(label.unique()) == [
+        f"label{k}" for k in range(4)
+    ]
+    assert 30 < 20_000 / (label != label.shift()).sum() < 55  # time steps that a label lasts
+    alone = data.truth.sel(space="label").values & ~data.truth.sel(space="a").values
+    assert alone.sum() >= 3
+    for values in data.X[:, alone].T:  # one value for each label
+        assert len(np.unique(values)) == 4 == len(set(zip(label, values, strict=True)))
+
+
+def test_labels_come_in_twos_at_least():
+    with pytest.raises(ValueError, match="at least 2"):
+        mixed(labels=1)

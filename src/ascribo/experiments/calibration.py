@@ -1,12 +1,12 @@
 """Do the calls keep their promise? Realised false discovery rates at q = 0.05 and 0.20, and power.
 
 Box data over dimension, noise, channels and length, and recordings of mixed selectivity with independent and
-correlated variables, Gaussian channels and counts. One model each at its defaults; the calls of its unique variance
-map are compared with the truth. False discovery rates are those of spaces that some channel does not carry: in the
-box every channel carries "rest", which therefore counts for power alone. A condition keeps the promise if the 95%
-interval of its realised rate reaches down to the nominal one. Calls are dependent (channels of a recording share
-its variables), so the interval is a bootstrap over recordings; the binomial one, which takes them as independent,
-is beside it. Spaces that are refused as collapsed make no calls.
+correlated variables, labels, Gaussian channels and counts. One model each at its defaults; the calls of its unique
+variance map are compared with the truth. False discovery rates are those of spaces that some channel does not
+carry: in the box every channel carries "rest", which therefore counts for power alone. A condition keeps the
+promise if the 95% interval of its realised rate reaches down to the nominal one. Calls are dependent (channels of a
+recording share its variables), so the interval is a bootstrap over recordings; the binomial one, which takes them
+as independent, is beside it. Spaces that are refused as collapsed make no calls.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..penalty import Auto, Schedule
 from ..recording import Recording
 from ..simulate.box import box
 from ..simulate.mixed import mixed
-from ..spaces import Follow, Space, Time
+from ..spaces import Discrete, Follow, Space, Time
 from . import stacked
 from .common import Row, publish
 from .stacked import TRAINING, Cell, Study, settle
@@ -38,7 +38,16 @@ if TYPE_CHECKING:
 __all__ = ["CONDITIONS", "FULL", "QUICK", "STUDY", "draw", "run", "tables"]
 
 LEVELS = (0.05, 0.20)
-PLAIN = {"kind": "box", "dim": 6, "snr": 3.0, "channels": 50, "length": 20_000, "correlation": 0.0, "counts": False}
+PLAIN = {
+    "kind": "box",
+    "dim": 6,
+    "snr": 3.0,
+    "channels": 50,
+    "length": 20_000,
+    "correlation": 0.0,
+    "counts": False,
+    "labels": 0,
+}
 MIXED = {**PLAIN, "kind": "mixed"}
 CONDITIONS: dict[str, Cell] = {
     **{f"{d} latents, SNR {s:g}": {**PLAIN, "dim": d, "snr": s} for d in (4, 6, 9) for s in (10.0, 3.0, 1.0)},
@@ -48,6 +57,7 @@ CONDITIONS: dict[str, Cell] = {
     **{f"mixed, correlation {r:g}": {**MIXED, "correlation": r} for r in (0.5, 0.8)},
     "mixed, 5,000 steps": {**MIXED, "length": 5_000},
     "mixed, counts": {**MIXED, "snr": None, "counts": True},
+    "mixed, labels": {**MIXED, "labels": 4},
 }
 FULL = {**TRAINING, "conditions": list(CONDITIONS), "data_seeds": range(10)}
 QUICK = {"conditions": ["4 latents, SNR 3", "mixed, correlation 0.5"], "data_seeds": range(2)}
@@ -76,6 +86,7 @@ def recording(cell: Cell) -> Recording:
         correlation=cell["correlation"],
         snr=cell["snr"],
         counts=cell["counts"],
+        labels=cell["labels"],
     )
 
 
@@ -84,7 +95,8 @@ def spaces(cell: Cell) -> dict[str, Space]:
     if cell["kind"] == "box":
         return {"position": Follow(("x", "y"), dim=2), "rest": Time(cell["dim"] - 2)}
     names = {name: tuple(f"{name}{k}" for k in range(size)) for name, size in FOLLOWED.items()}
-    return {**{name: Follow(own, dim=len(own)) for name, own in names.items()}, "rest": Time(2)}
+    label: dict[str, Space] = {"label": Discrete("label", dim=2)} if cell["labels"] else {}
+    return {**{name: Follow(own, dim=len(own)) for name, own in names.items()}, **label, "rest": Time(2)}
 
 
 def schedule(cell: Cell) -> Schedule:
@@ -144,7 +156,7 @@ def run(
 ) -> dict[str, Any]:
     """Run the experiment; write `calibration.json` and `calibration.png` to `out`, return what is in the former.
 
-    quick : two conditions and two recordings each, instead of 22 and ten. Otherwise as `table1.run`.
+    quick : two conditions and two recordings each, instead of 23 and ten. Otherwise as `table1.run`.
     """
     plan = settle(FULL, QUICK if quick else {}, **overrides)
     training = {key: plan[key] for key in ("steps", "batch")}

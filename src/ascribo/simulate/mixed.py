@@ -29,6 +29,9 @@ GAINS = (0.5, 2.0)
 """The weights of a carried space are scaled by a gain, log-uniform between these."""
 FLOOR = 0.25
 """Least effect of a carried space, in equal shares of the channel's variance; else the network is drawn anew."""
+LABEL = "label"
+DWELL = 40
+"""Time steps that a label lasts on average."""
 RATES = (0.3, 3.0)
 """Counts per step at a drive of 0, log-uniform between these."""
 
@@ -65,7 +68,7 @@ class MixedRecording(Recording):
     effects : (channel, space), the share of the channel's variance (without noise) that is lost when this space is
         unknown and all others are known, the latents being independent and uniform; an estimate, good to a few
         hundredths. Shares add up to more than 1 where spaces interact. 0 exactly where nothing is carried.
-    correlation : mean Pearson correlation between variables of different spaces, as realised.
+    correlation : mean Pearson correlation between numeric variables of different spaces, as realised.
     """
 
     spaces: dict[str, list[str]]
@@ -100,6 +103,7 @@ def mixed(
     snr: float | None = None,
     step_size: float = 0.1,
     counts: bool = False,
+    labels: int = 0,
 ) -> MixedRecording:
     """A recording with known truth in which every channel carries a random subset of the spaces.
 
@@ -127,6 +131,8 @@ def mixed(
     snr : variance of each channel over the variance of white noise added to it; None for no noise.
     step_size : standard deviation of the walks' Gaussian step, the box being 2 wide.
     counts : channels are Poisson counts with rate base · exp(drive), the base log-uniform in [0.3, 3] per step.
+    labels : if above 0, there is one more observed space, "label", whose one variable is text and takes this many
+        values, each for 40 steps on average. Channels that carry it are a function of its number.
 
     Returns
     -------
@@ -138,7 +144,7 @@ def mixed(
     >>> data.X.shape, data.spaces, data.truth.dims, data.truth.shape
     ((500, 8), {'place': ['place0', 'place1'], 'speed': ['speed0']}, ('channel', 'space'), (8, 3))
     """
-    _check(spaces, hidden, channels, steps, carry, correlation, snr, counts)
+    _check(spaces, hidden, channels, steps, carry, correlation, snr, counts, labels)
     rng = np.random.default_rng(seed)
     unseen = wander(rng, steps, hidden, step_size)
     observed = sum(spaces.values())
@@ -146,6 +152,14 @@ def mixed(
         seen = _correlated(rng, steps, observed, step_size, correlation)
     else:
         seen = wander(rng, steps, observed, step_size)
+    variables = pd.DataFrame(seen, columns=[f"{name}{k}" for name, size in spaces.items() for k in range(size)])
+    members = {name: [f"{name}{k}" for k in range(size)] for name, size in spaces.items()}
+    if labels:
+        number = _chain(rng, steps, labels)
+        variables[LABEL] = np.array([f"label{k}" for k in range(labels)])[number]
+        members[LABEL] = [LABEL]
+        seen = np.column_stack([seen, 2 * number / (labels - 1) - 1])
+    spaces = {name: len(own) for name, own in members.items()}
     z = np.concatenate([unseen, seen], axis=1)
 
     names = [*spaces, HIDDEN]
@@ -157,27 +171,34 @@ def mixed(
     empty = np.flatnonzero(~truth.any(1))
     truth[empty, rng.integers(len(names) if hidden else len(spaces), size=len(empty))] = True
 
-    labels = [f"channel{k}" for k in range(channels)]
+    called = [f"channel{k}" for k in range(channels)]
     drawn = [_tuning(rng, owner, carried) for carried in truth]
-    tunings = dict(zip(labels, (tuning for tuning, _ in drawn), strict=True))
+    tunings = dict(zip(called, (tuning for tuning, _ in drawn), strict=True))
     X = np.stack([tuning(z) for tuning in tunings.values()], axis=1)
     if counts:
         X = rng.poisson(_log_uniform(rng, RATES, channels) * np.exp(X))
     elif snr is not None:
         X = X + rng.standard_normal(X.shape) * X.std(0) / np.sqrt(snr)
 
-    coords = {"channel": labels, "space": names}
-    members = {name: [f"{name}{k}" for k in range(size)] for name, size in spaces.items()}
+    coords = {"channel": called, "space": names}
     recording = MixedRecording(
-        pd.DataFrame(X, columns=labels),
-        pd.DataFrame(seen, columns=[name for group in members.values() for name in group]),
+        pd.DataFrame(X, columns=called),
+        variables,
         truth=xr.DataArray(truth, dims=("channel", "space"), coords=coords),
     )
     recording.spaces, recording.latents, recording.tunings = members, z, tunings
     recording.effects = xr.DataArray([shares for _, shares in drawn], dims=("channel", "space"), coords=coords)
-    across = owner[hidden:, None] != owner[hidden:]
-    recording.correlation = float(np.corrcoef(seen.T)[across].mean()) if across.any() else 0.0
+    numbers = slice(hidden, hidden + observed)
+    across = owner[numbers, None] != owner[numbers]
+    recording.correlation = float(np.corrcoef(z[:, numbers].T)[across].mean()) if across.any() else 0.0
     return recording
+
+
+def _chain(rng: np.random.Generator, steps: int, labels: int) -> np.ndarray:
+    """Numbers 0 to labels - 1, each followed by any of the others after 40 steps on average: (steps,)."""
+    jump = np.where(rng.random(steps) < 1 / DWELL, rng.integers(1, labels, steps), 0)
+    jump[0] = rng.integers(labels)
+    return np.cumsum(jump) % labels
 
 
 def _correlated(rng: np.random.Generator, steps: int, dim: int, step_size: float, correlation: float) -> np.ndarray:
@@ -241,6 +262,7 @@ def _check(
     correlation: float,
     snr: float | None,
     counts: bool,
+    labels: int,
 ) -> None:
     if not spaces or HIDDEN in spaces or min(spaces.values()) < 1:
         raise ValueError(
@@ -250,6 +272,8 @@ def _check(
     variables = [f"{name}{k}" for name, size in spaces.items() for k in range(size)]
     if len(set(variables)) < len(variables):
         raise ValueError(f"mixed(spaces={dict(spaces)}): two variables would have one name among {variables}.")
+    if labels < 0 or labels == 1 or (labels and LABEL in spaces):
+        raise ValueError(f"mixed(labels={labels}): expected 0, or at least 2, and no other space called {LABEL!r}.")
     if hidden < 0 or channels < 1 or steps < 2:
         raise ValueError(f"mixed(hidden={hidden}, channels={channels}, steps={steps}): at least 0, 1 and 2.")
     if not 0 <= carry <= 1:
