@@ -10,8 +10,8 @@ from .losses import Lp
 from .penalty import Auto, Constant, Ramp
 from .read import read
 from .recording import Recording
-from .session_saving import load
 from .sessions import SharedEmbedding
+from .sessions.saving import load
 from .spaces import Discrete, Follow, Regress, Time
 from .treatment import Treatment
 from .version import __version__

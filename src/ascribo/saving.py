@@ -19,7 +19,7 @@ from .version import __version__
 __all__ = ["load", "save"]
 
 KIND_SESSIONS = "sessions"
-"""What a folder says that holds several sessions: see `session_saving`."""
+"""What a folder says that holds several sessions: see `sessions.saving`."""
 CURVES = ("infonce", "mse", "penalty", "lambda")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..pairs import same_segment
 
-__all__ = ["news_lag", "resample"]
+__all__ = ["draw_anew", "news_lag", "resample", "wave_numbers"]
 
 SETTLED = 0.9
 """The news is taken over the first lag at which the variables' autocorrelation has fallen to this."""
@@ -19,6 +19,26 @@ WIDE = 20
 """Most columns whose squares and products are used: 20 make 231 features."""
 ALIKE = 50
 """Time steps among which news is exchanged."""
+TRIES = 20
+"""Times that other news is looked for where what was drawn takes the variables to where they have never been."""
+FINEST = 20
+"""Most bins, along each variable, in which to ask whether the variables have been there."""
+WAVES = 32
+"""Waves over the variables of a space."""
+NUMBERS = (0.5, 8.0)
+"""Their wave numbers lie between these, in radians for a standard deviation of the variables."""
+
+
+def wave_numbers(variables: int) -> Tensor:
+    """Waves over some variables, in all directions, from long to short: (variables, 32), always the same.
+
+    >>> wave_numbers(2).shape
+    torch.Size([2, 32])
+    """
+    rng = np.random.default_rng(0)
+    towards = rng.standard_normal((variables, WAVES))
+    lengths = np.exp(rng.uniform(*np.log(NUMBERS), WAVES))
+    return torch.from_numpy(towards / np.linalg.norm(towards, axis=0) * lengths)
 
 
 def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:
@@ -45,8 +65,51 @@ def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:
     return LONGEST
 
 
+def draw_anew(now: Tensor, then: Tensor, period: Tensor, past: Tensor, given: Tensor, draws: int) -> Tensor:
+    """What the variables of a space might as well be now, given the past: (draws, n, k) float64.
+
+    now, then : (n, k) in their own units. period : (k,) their full turns, 0 if they are not circular: circular ones
+    change the short way round, and stay on their circle. past, given : `then` and `given` of `resample`. What is
+    drawn lies where the variables have been, in a bin of their joint histogram that is not empty: a rat does not
+    leave its box.
+
+    >>> angle = torch.from_numpy(np.random.default_rng(0).uniform(0, 360, (500, 1)))
+    >>> past = torch.zeros(500, 1)
+    >>> other = draw_anew((angle + 10) % 360, angle, torch.tensor([360.0]), past, past, 1)[0]
+    >>> bool(((other - angle) % 360).sub(10).abs().max() < 1e-3)
+    True
+    """
+    now, then, period = now.double(), then.double(), period.double()
+    circular = period > 0
+    turn = torch.where(circular, period, torch.ones_like(period))
+    change = now - then
+    change = torch.where(circular, change - turn * (change / turn).round(), change)
+    spread = change.std(0, correction=0)
+    spread = torch.where(spread > 0, spread, torch.ones_like(spread))
+    low, wide = now.amin(0), (now.amax(0) - now.amin(0)).clamp_min(1e-30)
+    bins = int(np.clip(len(now) ** (1 / (now.shape[1] + 1)), 2, FINEST))
+    digits = bins ** torch.arange(now.shape[1], device=now.device)
+
+    def place(values: Tensor) -> Tensor:
+        """The number of the bin that values (m, k) are in, -1 beyond the range."""
+        share = torch.where(circular, (values / turn).remainder(1), (values - low) / wide)
+        number = ((share * bins).long().clamp(0, bins - 1) * digits).sum(1)
+        return torch.where(((share < 0) | (share > 1)).any(1), -1, number)
+
+    been = torch.unique(place(now))
+    allowed = lambda rows, news: torch.isin(place(then[rows] + news * spread), been)  # noqa: E731
+    return then + spread * resample(change / spread, past, given, draws, allowed=allowed).double()
+
+
 def resample(
-    news: Tensor, then: Tensor, given: Tensor, draws: int, *, labels: bool = False, seed: int = 0
+    news: Tensor,
+    then: Tensor,
+    given: Tensor,
+    draws: int,
+    *,
+    labels: bool = False,
+    seed: int = 0,
+    allowed: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """News drawn anew, given the past: exchanged among time steps at which the past was alike.
 
@@ -58,6 +121,8 @@ def resample(
     draws : how often.
     labels : the variables are labels, one column each. News is then exchanged among steps that had the same label
         and of which like news was expected, and nothing is added to it: there are no labels between labels.
+    allowed : (rows, news of theirs) -> whether such news can be. What cannot be is drawn again; where nothing else
+        is found the news stays what it was.
 
     Returns
     -------
@@ -77,6 +142,8 @@ def resample(
     else:
         cell = _cells(torch.cat([then, expected], 1), torch.zeros(len(news), dtype=torch.long, device=news.device))
     order = torch.argsort(cell, stable=True)
+    size = torch.bincount(cell)
+    start = size.cumsum(0) - size
     random = torch.Generator(news.device).manual_seed(seed)
     out = torch.empty(draws, *news.shape, device=news.device)
     for draw in range(draws):
@@ -84,6 +151,17 @@ def resample(
         shuffled = torch.argsort(cell + key)  # the same cells, each in an order of its own
         other = news[shuffled] if labels else news[shuffled] + expected[order] - expected[shuffled]
         out[draw, order] = other.float()
+        rows = torch.arange(0 if allowed is None else len(news), device=news.device)
+        for _ in range(TRIES if allowed is not None else 0):
+            rows = rows[~allowed(rows, out[draw, rows].double())]
+            if not len(rows):
+                break
+            chance = torch.rand(len(rows), generator=random, device=news.device, dtype=torch.float64)
+            source = order[start[cell[rows]] + (chance * size[cell[rows]]).long()]
+            out[draw, rows] = (news[source] + expected[rows] - expected[source]).float()
+        if allowed is not None and len(rows):
+            rows = rows[~allowed(rows, out[draw, rows].double())]
+            out[draw, rows] = news[rows].float()
     return out
 
 

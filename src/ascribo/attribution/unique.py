@@ -3,7 +3,7 @@
 Decoders predict the channels from everything; then a space is taken away, and the loss that this costs on held-out
 time is what that space alone explains. Two kinds of spaces are asked two questions.
 
-*Variables are known* (`Follow`, `Discrete`, `Regress`): how much does their *news*, the change since `lag` steps
+*Variables are known* (`Follow`, `Discrete`, `Regress`): how much does their *news*, the change since some steps
 ago, tell of the channel, given the other variables now, all variables then, and the embedding then? If the blocks
 of latents move on independently of each other given the past, which is what makes them identifiable (001,
 definition 1), then the news of one block says nothing about a channel of the others, however much of the block has
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,7 @@ from ..pairs import known, regression_values, same_segment
 from ..spaces import Discrete, Space, Time, layout, reported
 from .decoders import decode, fit_decoders, losses
 from .maps import AttributionMaps, TooFewSteps
-from .news import news_lag, resample
+from .news import draw_anew, news_lag, resample, wave_numbers
 
 __all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
 
@@ -65,6 +66,7 @@ class Question:
     masks : (variant, dim), what the decoders see. against : space -> the variants with and without it.
     news : space -> its columns of the inputs, and other draws of them, (draw, n, k), for the first variant.
     fold, block : (n,). training : for each fold its rows.
+    waves : (dim, w) the phases of waves over what the variables are now, as a linear map of the inputs; see `wide`.
     """
 
     steps: np.ndarray
@@ -78,6 +80,24 @@ class Question:
     block: np.ndarray
     training: list[np.ndarray]
     loss: str
+    waves: Tensor | None = None
+
+    def wide(self, inputs: Tensor) -> Tensor:
+        """Inputs (..., dim) with the waves behind them: (..., dim + 2w).
+
+        A network is slow to learn that a channel rises and falls many times as a variable goes on (fields, grids),
+        and what it has not learned of one variable it looks for in others that tell of it. With waves it is quick.
+        """
+        if self.waves is None:
+            return inputs
+        phase = inputs @ self.waves
+        return torch.cat([inputs, 2**0.5 * phase.cos(), 2**0.5 * phase.sin()], -1)
+
+    @property
+    def wide_masks(self) -> Tensor:
+        """The masks for wide inputs, (variant, dim + 2w): all decoders see the waves."""
+        extra = 0 if self.waves is None else 2 * self.waves.shape[1]
+        return torch.nn.functional.pad(self.masks, (0, extra), value=1.0)
 
 
 @dataclass(frozen=True)
@@ -122,19 +142,22 @@ def ask(
     # An encoder may have learned its positives by heart: a step's embedding may know of the steps up to `reach` on.
     reach = max((max(space.offsets) for space in spaces.values() if isinstance(space, Time)), default=0)
     near = 1 + half + reach
-    if lag is None:
-        lag = news_lag(list(values.values()), epochs) if values else 1
-        room = int(np.median(np.unique(epochs, return_counts=True)[1])) - (2 * near + half + 2)
-        lag = max(1, min(lag, room // 2))  # most epochs should have steps with a past and a future
-    before = lag + half + reach
+    # A space has news over its own lag. What is new of a slow one after a few steps is little, and faster ones may
+    # tell it: where an animal is heading, and how fast, is where it will be.
+    room = int(np.median(np.unique(epochs, return_counts=True)[1])) - (2 * near + half + 2)
+    # most epochs should have steps with a past and a future
+    lags = {n: lag or max(1, min(news_lag([v], epochs), room // 2)) for n, v in values.items()}
+    longest = max(lags.values(), default=1)
+    before = longest + half + reach
     back, ahead = max(before + 1 if values else 0, near if hidden else 0), near if hidden else 0
     steps = np.flatnonzero(same_segment(epochs, back + ahead)) + back
     for name in values:
         present = known(spaces[name], variables)
-        steps = steps[present[steps] & present[steps - lag] & present[steps - before]]
+        for ago in (0, lags[name], longest, before):
+            steps = steps[present[steps - ago]]
     most = min(steps_held(MOST, X.shape[1]), len(steps))
     steps = steps[np.linspace(0, len(steps) - 1, most).astype(int)] if len(steps) else steps
-    blocks = int(np.clip(len(steps) // (APART * lag), *BLOCKS))
+    blocks = int(np.clip(len(steps) // (APART * longest), *BLOCKS))
     if len(steps) < 4 * STRETCHES:
         raise ValueError(
             f"{len(steps)} time steps have all their variables and neighbours within their epoch: unique variance "
@@ -147,12 +170,14 @@ def ask(
     if values:
         parts.append(("then", (embed(steps - before) + embed(steps - before - 1)) / 2))
         for name, value in values.items():
-            now, then, earlier = (
-                torch.from_numpy(value[at]).to(X.device) for at in (steps, steps - lag, steps - before)
+            now, then, past, earlier = (
+                torch.from_numpy(value[steps - ago]).to(X.device) for ago in (0, lags[name], longest, before)
             )
             parts += [(f"then {name}", then[None]), (f"news {name}", (now - then)[None]), ("now", now[None])]
-            # how it was moving: the embedding may know, and paths may be smooth
-            parts += [("then, moving", (then - earlier)[None])]
+            # where it was when the embedding was taken, which may have mixed it up with others; and how it was
+            # moving: the embedding may know, and paths may be smooth
+            parts += [("then, past", past[None])] if lags[name] < longest else []
+            parts += [("then, moving", (past - earlier)[None])]
     if hidden:
         around = (embed(steps - near) + embed(steps + near)) / 2
         parts += [(f"space {name}", around[..., slices[name]]) for name in hidden]
@@ -166,8 +191,11 @@ def ask(
             where = np.flatnonzero(what == f"news {name}")
             then = np.flatnonzero(what == f"then {name}")
             given = np.flatnonzero(masks[0] & (what != "then") & (what != f"news {name}"))
-            past = (inputs[0][:, columns] for columns in (where, then, given))
-            draws = resample(*past, DRAWS, labels=isinstance(spaces[name], Discrete))
+            white, *past = (inputs[0][:, columns] for columns in (where, then, given))
+            if isinstance(spaces[name], Discrete):
+                draws = resample(white, *past, DRAWS, labels=True)
+            else:
+                draws = _draws(spaces[name], variables, (steps, steps - lags[name]), *past)
             news[name] = (slice(where[0], where[-1] + 1), draws)
     if hidden:
         level = np.array([w == "now" or w.startswith("space ") for w in what])
@@ -195,6 +223,9 @@ def ask(
         block=np.arange(len(steps)) * blocks // len(steps),
         training=[np.flatnonzero((fold != k) & apart) for k in range(FOLDS)],
         loss="squared" if counts is None else "poisson",
+        waves=_waves(
+            {n: v[steps] for n, v in values.items() if not isinstance(spaces[n], Discrete)}, inputs[0], what
+        ),
     )
 
 
@@ -208,13 +239,13 @@ def unique_variance(
     inputs, which, rows, masks, drawn = [], [], [], [], []
     for number, (question, own) in enumerate(zip(questions, seeds, strict=True)):
         for model, seed in enumerate(own):
-            for mask in question.masks:
+            for mask in question.wide_masks:
                 for training in question.training:
                     which.append((len(inputs), number))
                     rows.append(training)
                     masks.append(mask)
                     drawn.append(seed)  # variants are compared: same initial values, same batches
-            inputs.append(question.inputs[model])
+            inputs.append(question.wide(question.inputs[model]))
     parameters = fit_decoders(
         inputs,
         [question.x for question in questions],
@@ -240,6 +271,7 @@ def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
     """Held-out losses of the decoders of one question, parameters (seed, variant, fold, ...)."""
     x = question.x
     seeds, variants = parameters["0.bias"].shape[:2]
+    masks = question.wide_masks
     whole = losses(_constant(x, question.loss), x, question.loss).mean(0) - _least(x, question.loss).mean(0)
     whole = torch.where(whole > CONSTANT, whole, torch.inf)  # of a channel that never changes nothing is explained
     chunk = min(CHUNK, max(64, PREDICTIONS // (seeds * variants * x.shape[1])))
@@ -250,16 +282,18 @@ def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
         one = {name: value[:, :, fold] for name, value in parameters.items()}
         flat = {name: value.flatten(0, 1) for name, value in one.items()}
         u = question.inputs[:, rows]
-        found = losses(decode(flat, (u[:, None] * question.masks[:, None]).flatten(0, 1)), x[rows], question.loss)
+        found = losses(
+            decode(flat, (question.wide(u)[:, None] * masks[:, None]).flatten(0, 1)), x[rows], question.loss
+        )
         found = found.unflatten(0, (seeds, variants))
         saved = {name: found[:, without] - found[:, full] for name, (full, without) in question.against.items()}
         first = {name: value[:, 0] for name, value in one.items()}
         for name, (where, draws) in question.news.items():
             total = torch.zeros_like(found[:, 0])
             for other in draws[:, rows]:
-                v = u * question.masks[0]
+                v = u.clone()
                 v[..., where] = other
-                total += losses(decode(first, v), x[rows], question.loss) - found[:, 0]
+                total += losses(decode(first, question.wide(v) * masks[0]), x[rows], question.loss) - found[:, 0]
             saved[name] = total / (2 * len(draws))
         return torch.stack([saved[name] / whole for name in question.spaces], -1)
 
@@ -355,10 +389,50 @@ def _values(space: Space, variables: pd.DataFrame) -> np.ndarray:
     return regression_values(space, variables).astype(np.float32)  # type: ignore[arg-type]
 
 
+def _draws(
+    space: Space, variables: pd.DataFrame, when: tuple[np.ndarray, np.ndarray], past: Tensor, given: Tensor
+) -> Tensor:
+    """The news of a space drawn anew, white as its inputs are: (draw, n, k). when : the steps, and those before."""
+    names: list[Any] = list(space.variables)
+    now, then = (variables[names].to_numpy(np.float64)[at] for at in when)
+    circular, period = getattr(space, "circular", ()), getattr(space, "period", 0.0)
+    turns = torch.tensor([period if name in circular else 0.0 for name in names], device=past.device)
+    numbers = lambda table: _values(space, pd.DataFrame(table, columns=names)).astype(np.float64)  # noqa: E731
+    before = numbers(then)
+    mean, axes = _axes(torch.from_numpy(numbers(now) - before)[None].to(past.device))
+    place = (torch.from_numpy(value).to(past.device) for value in (now, then))
+    others = draw_anew(*place, turns, past, given, DRAWS).cpu().numpy()
+    changes = torch.from_numpy(np.stack([numbers(other) - before for other in others])).to(past.device)
+    return ((changes - mean) @ axes[0]).float()
+
+
+def _waves(now: Mapping[str, np.ndarray], inputs: Tensor, what: np.ndarray) -> Tensor | None:
+    """Phases of waves over what each space is now, (n, k), as a linear map of the inputs (n, dim): (dim, w)."""
+    found = []
+    for name, value in now.items():
+        # now is then and its news together: with other news the same map makes the waves of what would be now
+        where = torch.from_numpy(np.flatnonzero((what == f"then {name}") | (what == f"news {name}"))).to(
+            inputs.device
+        )
+        white = _white(torch.from_numpy(value)[None].to(inputs.device))[0].double()
+        u = inputs[:, where].double()
+        gram = torch.linalg.pinv(u.mT @ u, rtol=1e-10, hermitian=True)
+        own = torch.zeros(len(what), white.shape[1], dtype=torch.float64, device=inputs.device)
+        own[where] = gram @ (u.mT @ white)
+        found.append(own @ wave_numbers(white.shape[1]).to(own))
+    return torch.cat(found, 1).to(inputs) if found else None
+
+
 def _white(part: Tensor) -> Tensor:
     """Columns with zero mean and the identity as covariance: (seed, n, k); directions without variance become 0."""
-    part = part.double() - part.double().mean(1, keepdim=True)
-    values, axes = torch.linalg.eigh(part.mT @ part / part.shape[1])
+    mean, axes = _axes(part)
+    return ((part.double() - mean) @ axes).float()
+
+
+def _axes(part: Tensor) -> tuple[Tensor, Tensor]:
+    """What makes a part white: its mean (seed, 1, k) and a matrix (seed, k, k), both float64."""
+    mean = part.double().mean(1, keepdim=True)
+    centred = part.double() - mean
+    values, axes = torch.linalg.eigh(centred.mT @ centred / part.shape[1])
     keep = values > 1e-8 * values.amax(-1, keepdim=True).clamp_min(1e-30)
-    scale = torch.where(keep, values.clamp_min(1e-30).rsqrt(), 0.0)
-    return (part @ (axes * scale[:, None])).float()
+    return mean, axes * torch.where(keep, values.clamp_min(1e-30).rsqrt(), 0.0)[:, None]

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from .pairs import (
+from ..pairs import (
     Following,
     Groups,
     Neighbours,
@@ -40,7 +40,7 @@ from .pairs import (
     scales,
     wrap,
 )
-from .spaces import Discrete, Follow, Regress, Space, Time
+from ..spaces import Discrete, Follow, Regress, Space, Time
 
 __all__ = ["Measures", "Member", "SessionPairs", "measures_of", "partners", "senders"]
 

@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .alignment import Alignment, align_sessions
-from .embedder import LOG_TEMPERATURE
-from .evidence.goodness import Fit
-from .fitting import DECODER_STEPS, Prepared, finish, targets_of
-from .model import FittedModel
-from .objective import objectives_of
-from .session_landmarks import Landmarks, keep_landmarks
-from .session_pairs import Measures, Member, SessionPairs, measures_of
-from .session_training import SessionSteps, learned_temperatures, own_parameters
-from .spaces import Regress, Space, Time, layout
-from .training import Problem, Settings, problem_digest, run_steps
+from ..alignment import Alignment, align_sessions
+from ..embedder import LOG_TEMPERATURE
+from ..evidence.goodness import Fit
+from ..fitting import DECODER_STEPS, Prepared, finish, targets_of
+from ..model import FittedModel
+from ..objective import objectives_of
+from ..spaces import Regress, Space, Time, layout
+from ..training import Problem, Settings, problem_digest, run_steps
+from .landmarks import Landmarks, keep_landmarks
+from .pairs import Measures, Member, SessionPairs, measures_of
+from .training import SessionSteps, learned_temperatures, own_parameters
 
 __all__ = ["FittedSession", "fit_sessions", "frozen_member", "member_of", "with_labels", "with_targets"]
 

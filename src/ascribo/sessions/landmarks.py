@@ -16,12 +16,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .evidence.stability import means_by_label, pairwise_r2
-from .fitting import Prepared
-from .model import FittedModel
-from .pairs import coordinates, known, regression_values
-from .session_pairs import Measures
-from .spaces import Discrete, Follow, Space, layout
+from ..evidence.stability import means_by_label, pairwise_r2
+from ..fitting import Prepared
+from ..model import FittedModel
+from ..pairs import coordinates, known, regression_values
+from ..spaces import Discrete, Follow, Space, layout
+from .pairs import Measures
 
 __all__ = ["Landmarks", "keep_landmarks", "landmarks_from", "session_consistency"]
 

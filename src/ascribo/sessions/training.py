@@ -2,7 +2,7 @@
 
 All encoders make one step together. Those of one session are a stack (`Embedder`), with as many inputs as the
 session has channels: nothing is padded, so a session's loss, penalty and gradients do not know how wide others are.
-Sessions meet in the embedding alone, where the positives of one are those of another (`session_pairs`).
+Sessions meet in the embedding alone, where the positives of one are those of another (`pairs`).
 
 A session that is not to be trained takes part by its embedding at some time steps; see `add_session`.
 """
@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .embedder import LOG_TEMPERATURE, Embedder
-from .losses import chance, infonces, similarity_of
-from .objective import Loss, Objective, RegularizedLoss
-from .pairs import segment_bounds
-from .session_pairs import SessionPairs, partners
-from .spaces import Regress, Space, Time, layout
-from .training import Problem, Settings, chunk_seed, decay
+from ..embedder import LOG_TEMPERATURE, Embedder
+from ..losses import chance, infonces, similarity_of
+from ..objective import Loss, Objective, RegularizedLoss
+from ..pairs import segment_bounds
+from ..spaces import Regress, Space, Time, layout
+from ..training import Problem, Settings, chunk_seed, decay
+from .pairs import SessionPairs, partners
 
 __all__ = ["SessionLoss", "SessionSteps", "learned_temperatures", "own_parameters"]
 

@@ -13,17 +13,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .attribution import AttributionMaps
-from .checks import check_parameters, check_recording, resolve_spaces
-from .estimator import ContrastiveEmbedding, _device, history_of, settings_of
-from .fitting import Prepared, prepare
-from .recording import Recording, nearest
-from .session_checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
-from .session_fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
-from .session_landmarks import Landmarks, session_consistency
-from .session_pairs import SessionPairs, measures_of
-from .spaces import Regress, Space, layout
-from .training import one_thread
+from ..attribution import AttributionMaps
+from ..checks import check_parameters, check_recording, resolve_spaces
+from ..estimator import ContrastiveEmbedding, _device, history_of, settings_of
+from ..fitting import Prepared, prepare
+from ..recording import Recording, nearest
+from ..spaces import Regress, Space, layout
+from ..training import one_thread
+from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
+from .fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
+from .landmarks import Landmarks, session_consistency
+from .pairs import SessionPairs, measures_of
 
 __all__ = ["SharedEmbedding"]
 
@@ -256,7 +256,7 @@ class SharedEmbedding(BaseEstimator):
 
     def save(self, folder):
         """Write the fitted model to a folder; `ascribo.load` reads it."""
-        from .session_saving import save_sessions
+        from .saving import save_sessions
 
         check_is_fitted(self)
         return save_sessions(self, folder)

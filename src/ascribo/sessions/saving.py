@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .estimator import ContrastiveEmbedding
-from .saving import KIND_SESSIONS, save
-from .saving import load as load_one
-from .session_landmarks import landmarks_from
-from .sessions import SharedEmbedding
-from .spaces import Follow
-from .store import decode, encode, read_run, write_run
-from .version import __version__
+from ..estimator import ContrastiveEmbedding
+from ..saving import KIND_SESSIONS, save
+from ..saving import load as load_one
+from ..spaces import Follow
+from ..store import decode, encode, read_run, write_run
+from ..version import __version__
+from .embedding import SharedEmbedding
+from .landmarks import landmarks_from
 
 __all__ = ["load", "save_sessions"]
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo import session_training, training
+from ascribo import training
 from ascribo.fitting import prepare
 from ascribo.objective import objectives_of
 from ascribo.penalty import Constant
-from ascribo.session_fitting import member_of
-from ascribo.session_pairs import SessionPairs, measures_of
-from ascribo.session_training import SessionSteps
+from ascribo.sessions.fitting import member_of
+from ascribo.sessions.pairs import SessionPairs, measures_of
+from ascribo.sessions.training import SessionSteps
 from ascribo.training import Settings
 
 SPACES = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
@@ -248,7 +248,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     options = {**SMALL, "steps": 150, "seeds": 1}
     whole = asc.SharedEmbedding(SPACES, **options).fit(recordings)
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
-    run = session_training.SessionSteps.run
+    run = SessionSteps.run
 
     def killed(self, start, weights):
         if start == 100:
@@ -257,7 +257,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, monkeypatch):
 
     again = asc.SharedEmbedding(SPACES, **options, checkpoint=tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(session_training.SessionSteps, "run", killed)
+        patch.setattr(SessionSteps, "run", killed)
         with pytest.raises(KeyboardInterrupt):
             again.fit(recordings)
     assert (tmp_path / "sessions.safetensors").exists()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascribo.session_pairs import Member, SessionPairs, measures_of, partners, senders
+from ascribo.sessions.pairs import Member, SessionPairs, measures_of, partners, senders
 from ascribo.spaces import Discrete, Follow, Time
 
 TIME = Time(1, offsets=(1, 3))

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from .checks import resolve_spaces
-from .fitting import Prepared
-from .pairs import known, regression_statistics
-from .recording import Recording, nearest
-from .session_pairs import SessionPairs
-from .spaces import Follow, Regress, Space, Time
+from ..checks import resolve_spaces
+from ..fitting import Prepared
+from ..pairs import known, regression_statistics
+from ..recording import Recording, nearest
+from ..spaces import Follow, Regress, Space, Time
+from .pairs import SessionPairs
 
 __all__ = ["check_overlap", "joint_statistics", "own_spaces", "recordings_of", "shared_spaces"]
 

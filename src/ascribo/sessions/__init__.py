@@ -1,0 +1,5 @@
+"""Several recordings with different channels in one embedding: an encoder each, variables in common."""
+
+from .embedding import SharedEmbedding
+
+__all__ = ["SharedEmbedding"]
