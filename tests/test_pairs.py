@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ascribo.pairs import Pairs, hold_out, regression_statistics, regression_targets, same_segment, segment_bounds
+from ascribo.pairs import (
+    Pairs,
+    evenly,
+    hold_out,
+    regression_statistics,
+    regression_targets,
+    same_segment,
+    segment_bounds,
+)
 from ascribo.spaces import Discrete, Follow, Regress, Time
 
 
@@ -201,3 +209,12 @@ def test_a_space_without_any_positive_is_refused():
         Pairs({"x": Follow("x", 1)}, table(x=np.full(5, np.nan)), np.zeros(5, int))
     with pytest.raises(ValueError, match="no change over 3 steps"):
         Pairs({"x": Follow("x", 1, offset=3)}, table(x=np.arange(4.0)), np.array([0, 0, 1, 1]))
+
+
+def test_steps_are_spread_evenly_and_none_is_taken_twice():
+    assert np.diff(evenly(1000, 10)).tolist() == [111] * 9
+    assert evenly(5, 100).tolist() == evenly(5, None).tolist() == [0, 1, 2, 3, 4]
+    assert evenly(0, 10).shape == (0,)
+    for length, most in ((1_000_003, 999_999), (7, 6), (100_001, 100_000)):
+        steps = evenly(length, most)
+        assert len(np.unique(steps)) == most and steps[0] == 0 and steps[-1] == length - 1

@@ -11,7 +11,7 @@ from ascribo.encoders import build_encoder
 from ascribo.objective import objectives_of
 from ascribo.pairs import Pairs, regression_statistics, regression_targets
 from ascribo.penalty import Constant
-from ascribo.training import EagerSteps, Problem, Settings, run_steps
+from ascribo.training import EagerSteps, Problem, Settings, device_of, run_steps
 
 STEPS = 400
 SETTINGS = Settings(60, 32, 3e-3, Constant(0.01))
@@ -75,3 +75,14 @@ def test_what_cannot_share_a_stack_is_refused():
     other = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)})[0]
     with pytest.raises(ValueError, match="same spaces"):
         EagerSteps([problems[0], replace(problems[1], pairs=other.pairs)], [1, 2], SETTINGS)
+
+
+def test_a_device_is_found_or_refused():
+    assert device_of("cpu") == torch.device("cpu")
+    assert device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(ValueError, match="device='abacus'"):
+        device_of("abacus")
+
+
+def test_decoders_train_no_longer_than_encoders():
+    assert [replace(SETTINGS, steps=steps).decoder_steps for steps in (10, 200, 9000)] == [50, 200, 1500]

@@ -19,14 +19,14 @@ from .attribution import METHODS, AttributionMaps
 from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
 from .evidence import goodness_of_fit
 from .evidence.goodness import Fit
-from .fitting import DECODER_STEPS, Prepared, finish, prepare, targets_of
+from .fitting import Prepared, finish, prepare, targets_of
 from .formats.containers import in_kind
 from .model import FittedModel
-from .pairs import Pairs
+from .pairs import Pairs, evenly
 from .penalty import Auto, schedule_of
 from .recording import Recording
 from .spaces import reported
-from .training import Settings, one_thread, train_in_processes
+from .training import Settings, device_of, one_thread, train_in_processes
 
 __all__ = ["ContrastiveEmbedding"]
 
@@ -137,7 +137,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         given = Recording.of(X, y)
         spaces = resolve_spaces(self.spaces, given)
         recording = check_recording(self, given, spaces)
-        device = _device(self.device)
+        device = device_of(self.device)
         prepared = prepare(
             recording,
             spaces,
@@ -161,7 +161,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
                 [trained.parameters],
                 [seeds],
                 batch_size=settings.batch_size,
-                decoder_steps=min(DECODER_STEPS, max(50, settings.steps)),
+                decoder_steps=settings.decoder_steps,
                 device=device,
                 progress=self.progress,
             )
@@ -203,7 +203,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
             seeds in which a space collapsed do not count for it.
         """
         recording = self._check(X)
-        model = self.model_.to(_device(self.device))
+        model = self.model_.to(device_of(self.device))
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
         with one_thread():
@@ -221,7 +221,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         best of five).
         """
         recording = self._check(X, y)
-        spaces, model = self.model_.spaces, self.model_.to(_device(self.device))
+        spaces, model = self.model_.spaces, self.model_.to(device_of(self.device))
         resolve_spaces(spaces, recording)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
         targets = targets_of(spaces, recording, model.regressions)
@@ -265,10 +265,8 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         if method != "unique_variance" and loss != "squared":
             raise ValueError(f"loss={loss!r} is for method='unique_variance': {method} predicts nothing.")
         recording = self._check(X, y)
-        steps = np.arange(len(recording))
-        if samples is not None and samples < len(steps):
-            steps = np.linspace(0, len(steps) - 1, int(samples)).astype(np.int64)
-        model = self.model_.to(_device(self.device))
+        steps = evenly(len(recording), samples)
+        model = self.model_.to(device_of(self.device))
         wanted = [v for space in model.spaces.values() for v in space.variables if v not in recording.variables]
         if method == "unique_variance" and wanted:
             warnings.warn(
@@ -336,17 +334,6 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
         if len(self.kept_channels_) < self.n_features_in_:
             recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
         return recording
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device={name!r} cannot be used here ({error}): use 'auto' or 'cpu'.") from error
-    return device
 
 
 def settings_of(model, device: torch.device) -> Settings:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from .pairs import evenly
 from .recording import Recording
 from .spaces import Follow, Regress, layout, reported
 from .store import write_atomically
@@ -107,7 +108,7 @@ def embedding(
         raise ValueError(f"z has shape {z.shape}: expected (time, dim) with at least one of each.")
     codes, names = _colours(colour, len(z))
     shown = np.flatnonzero(np.isfinite(z).all(1) & np.isfinite(codes))
-    shown = shown[np.linspace(0, len(shown) - 1, min(most, len(shown))).astype(int)]
+    shown = shown[evenly(len(shown), most)]
     ax = new_axes(ax, (4.4, 4.0), projection="3d" if z.shape[1] >= 3 else None)
     solid = ax.name == "3d" and z.shape[1] >= 3
     columns = list(z[shown, : 3 if solid else 2].T)

@@ -28,13 +28,12 @@ from .pairs import Pairs, hold_out, regression_statistics, regression_targets
 from .penalty import Schedule
 from .recording import Recording
 from .spaces import Regress, Space, layout
-from .training import Problem, Settings, train
+from .training import DECODER_STEPS, Problem, Settings, train
 
 __all__ = ["Prepared", "finish", "fit_many", "prepare", "targets_of"]
 
 DECODED = 100_000
 """Most time steps a decoder is fitted to."""
-DECODER_STEPS = 1500
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ def fit_many(
         [trained[k] for k in range(len(prepared))],
         seeds,
         batch_size=settings.batch_size,
-        decoder_steps=min(DECODER_STEPS, max(50, settings.steps)),
+        decoder_steps=settings.decoder_steps,
         device=settings.device,
         progress=progress,
     )

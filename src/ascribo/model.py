@@ -17,7 +17,7 @@ from .attribution import AttributionMaps, LocalMap, attribution_maps
 from .attribution.unique import STEPS as UNIQUE_STEPS
 from .channels import Channels, are_counts, standardised
 from .embedder import Embedder
-from .pairs import segment_bounds
+from .pairs import evenly, segment_bounds
 from .recording import Recording
 from .spaces import Space, layout, reported
 from .treatment import Treatment
@@ -123,7 +123,7 @@ class FittedModel:
         wide = self.seeds * X.shape[1] * self.embedder.window * self.embedder.dim
 
         def at(chosen: np.ndarray) -> AttributionMaps:
-            some = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), len(steps))).astype(int)]
+            some = chosen[evenly(len(chosen), len(steps))]
             return self.attribute(recording, method, some, aggregate=aggregate)
 
         return attribution_maps(

@@ -29,6 +29,7 @@ __all__ = [
     "SameLabel",
     "arrange",
     "coordinates",
+    "evenly",
     "following",
     "hold_out",
     "known",
@@ -40,6 +41,15 @@ __all__ = [
     "segment_bounds",
     "wrap",
 ]
+
+
+def evenly(length: int, most: int | None) -> np.ndarray:
+    """All of `length` time steps, or `most` of them, evenly spaced, if there are more.
+
+    >>> evenly(10, 4), evenly(3, 4)
+    (array([0, 3, 6, 9]), array([0, 1, 2]))
+    """
+    return np.linspace(0, length - 1, length if most is None else min(most, length)).astype(np.int64)
 
 
 def same_segment(segments: np.ndarray, offset: int) -> np.ndarray:

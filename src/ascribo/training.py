@@ -36,6 +36,7 @@ __all__ = [
     "Settings",
     "Steps",
     "Trained",
+    "device_of",
     "one_thread",
     "run_steps",
     "train",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 CHUNK = 50
+DECODER_STEPS = 1500
 CHECKPOINT_SECONDS = 10.0
 
 Curves = dict[str, list[np.ndarray]]
@@ -79,6 +81,11 @@ class Settings:
     early_stop: float | None = None
     device: str = "cpu"
 
+    @property
+    def decoder_steps(self) -> int:
+        """Training steps of the decoders that come after: no more than the encoders have, but for a few."""
+        return min(DECODER_STEPS, max(50, self.steps))
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -103,6 +110,22 @@ class HasTargets(Protocol):
     """A loss, of which the loop only needs to know how many regressions are in it."""
 
     targets: Any
+
+
+def device_of(name: str) -> torch.device:
+    """The device behind `device=`: "auto" is a GPU where there is one. Refuses what cannot be used here.
+
+    >>> device_of("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device={name!r} cannot be used here ({error}): use 'auto' or 'cpu'.") from error
+    return device
 
 
 class Steps(Protocol):

@@ -10,6 +10,7 @@ from torch.func import functional_call, jacrev
 from ascribo.experiments import boxes
 from ascribo.fitting import fit_many, prepare
 from ascribo.metrics import auroc
+from ascribo.pairs import evenly
 from ascribo.penalty import Ramp
 from ascribo.training import Settings
 
@@ -43,7 +44,7 @@ def by_pairs(scores, truth):
 
 def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
     data, model = fitted
-    steps = boxes.steps_of(len(data), CELL["samples"])
+    steps = evenly(len(data), CELL["samples"])
     J = jacobians(data, model, steps)
     inside = np.abs(J).any(2).all(1)  # an output at its limit has a row of zeros, and no inverse
     inverse = np.linalg.pinv(J[inside])  # (steps, channel, dim), of all latents together
@@ -64,7 +65,7 @@ def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
 def test_channels_are_those_of_standardised_channels(fitted):
     """The same encoder behind standardised channels, its first layer taking up their spread: the same scores."""
     data, model = fitted
-    steps = boxes.steps_of(len(data), CELL["costly"])
+    steps = evenly(len(data), CELL["costly"])
     spread = data.X.std(0, dtype=np.float64) / model.scale
     unit = torch.from_numpy(spread).float()
     encoder = {**model.parameters, "0.weight": model.parameters["0.weight"] * unit}
@@ -104,7 +105,7 @@ def test_a_collapsed_space_is_judged(fitted):
     data, model = fitted
     counted = replace(model, counted=np.ones_like(model.counted))
     row = boxes.judge(CELL, data, counted, {}, "position", channels=["neuron_gradient"])
-    maps = counted.attribute(data, "neuron_gradient", boxes.steps_of(len(data), CELL["samples"]))
+    maps = counted.attribute(data, "neuron_gradient", evenly(len(data), CELL["samples"]))
     scores = boxes.channel_scores(maps, counted, data, "position")
     assert row["channels"]["neuron_gradient"] == pytest.approx(auroc(scores, data.truth.sel(space="position")))
 

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -139,13 +138,3 @@ def test_means_by_group():
     assert four["dim"] == 4 and four["mean"] == pytest.approx(0.6) and four["min"] == 0.5 and four["n"] == 2
     assert four["kind"] == "channels" and nine["method"] == "a" and nine["ci95"] == [1.0, 1.0]
     assert stacked.summarise(rows, "channels", ("dim",), ["b"]) == []
-
-
-def test_a_device_is_found():
-    assert stacked._device("cpu") == "cpu"
-    assert stacked._device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def test_steps_are_evenly_spaced():
-    assert np.diff(boxes.steps_of(1000, 10)).tolist() == [111] * 9
-    assert boxes.steps_of(5, 100).tolist() == [0, 1, 2, 3, 4]

@@ -169,7 +169,18 @@ def test_without_statsmodels_there_are_no_tests(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     found = significance.of_rows(made_up(None), table1.PAPER)
     assert found["anova"] is None and found["tukey"] is None and "ascribo[stats]" in found["why"]
-    assert list(significance.tables(found)) == [f"Main effects (no tests: {found['why']})"]
+    titles = list(significance.tables(found))
+    assert len(titles) == 2 and titles[0].startswith("Paired") and titles[1].endswith(f"(no tests: {found['why']})")
+
+
+def test_data_sets_are_paired():
+    """Small but constant differences are found; the cell that is really ahead is told."""
+    rows = made_up((MODES[2], "regularized", INVERTED))
+    paired = {row["group"]: row for row in significance._paired(rows)}
+    assert len(paired) == 35 and all(row["better"] == 6 and row["worse"] == 0 for row in paired.values())
+    assert all(row["p"] == pytest.approx(1 / 64) for row in paired.values())  # all signs alike in six data sets
+    behind = significance._paired(made_up((MODES[0], "none", "shapley_zeros")))[0]
+    assert behind["group"] == "supervised:none:shapley_zeros" and behind["p"] == 1.0 and behind["worse"] == 6
 
 
 def test_the_command(done, tmp_path, capsys, monkeypatch):

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from ..channels import Channels, steps_held
 from ..embedder import Embedder
-from ..pairs import known, regression_values, same_segment
+from ..pairs import evenly, known, regression_values, same_segment
 from ..spaces import Discrete, Space, Time, layout, reported
 from .decoders import decode, fit_decoders, losses
 from .maps import AttributionMaps, TooFewSteps
@@ -155,8 +155,7 @@ def ask(
         present = known(spaces[name], variables)
         for ago in (0, lags[name], longest, before):
             steps = steps[present[steps - ago]]
-    most = min(steps_held(MOST, X.shape[1]), len(steps))
-    steps = steps[np.linspace(0, len(steps) - 1, most).astype(int)] if len(steps) else steps
+    steps = steps[evenly(len(steps), steps_held(MOST, X.shape[1]))]
     blocks = int(np.clip(len(steps) // (APART * longest), *BLOCKS))
     if len(steps) < 4 * STRETCHES:
         raise ValueError(

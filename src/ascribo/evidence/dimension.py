@@ -30,6 +30,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses import chance
+from ..pairs import evenly
 from ..recording import Recording, nearest
 from ..spaces import Space, layout
 from ..training import one_thread
@@ -205,7 +206,7 @@ def near_best(model: ContrastiveEmbedding, last: int = 100) -> list[int]:
 def _embeddings(model: ContrastiveEmbedding, recording: Recording, samples: int) -> np.ndarray:
     """(seed, samples, dim) float64: what `transform(X, seed=k)` gives, all seeds in one pass over some steps."""
     recording, fitted = model._check(recording), model.model_
-    steps = np.unique(np.linspace(0, len(recording) - 1, min(samples, len(recording))).astype(np.int64))
+    steps = evenly(len(recording), samples)
     with one_thread():
         z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, steps)
     return z.cpu().numpy().astype(np.float64)

@@ -33,7 +33,7 @@ from ..pairs import Following, Groups, Pairs, SameLabel, known, regression_stati
 from ..penalty import schedule_of
 from ..recording import Recording
 from ..spaces import Discrete, Follow, Regress, Space, Time
-from ..training import EagerSteps, Problem, Settings, one_thread, run_steps
+from ..training import EagerSteps, Problem, Settings, device_of, one_thread, run_steps
 from .goodness import TEMPERATURES, block_interval, goodness_of_fit
 
 __all__ = ["draw_lags", "shift_test", "shift_tests", "shifted_pairs"]
@@ -104,12 +104,10 @@ def shift_tests(
     random_state=0,
 ) -> list[pd.DataFrame]:
     """`shift_test` of many independent recordings; on a GPU all their models train in as few stacks as fit."""
-    from ..estimator import _device  # which itself imports this package
-
     if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
     check_parameters(model)
-    device = _device(model.device)
+    device = device_of(model.device)
     settings = Settings(
         steps=int(model.steps),
         batch_size=int(model.batch_size),

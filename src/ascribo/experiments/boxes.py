@@ -24,6 +24,7 @@ from ..attribution import AttributionMaps, ask, unique_variance
 from ..attribution.unique import STEPS as UNIQUE_STEPS
 from ..metrics import auroc, linear_r2
 from ..model import FittedModel
+from ..pairs import evenly
 from ..penalty import Auto, Constant, Ramp, Schedule
 from ..recording import Recording
 from ..simulate.box import BoxRecording, box
@@ -44,7 +45,6 @@ __all__ = [
     "recovered",
     "schedule",
     "spaces",
-    "steps_of",
     "unique_scores",
 ]
 
@@ -114,15 +114,6 @@ def schedule(cell: Mapping[str, Any]) -> Schedule:
     return PENALTIES[penalty] if isinstance(penalty, str) else Ramp(penalty)
 
 
-def steps_of(length: int, samples: int) -> np.ndarray:
-    """At most `samples` time steps, evenly spaced.
-
-    >>> steps_of(10, 4)
-    array([0, 3, 6, 9])
-    """
-    return np.linspace(0, length - 1, min(samples, length)).astype(np.int64)
-
-
 def entry_scores(model: FittedModel, data: Recording, method: str, steps: np.ndarray, space: str) -> np.ndarray:
     """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
     same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)
@@ -185,7 +176,7 @@ def judge(
     assert data.truth is not None
     truth = data.truth.sel(space=space).values
     every = {
-        method: steps_of(len(data), cell["costly" if method in COSTLY else "samples"])
+        method: evenly(len(data), cell["costly" if method in COSTLY else "samples"])
         for method in (*entries, *channels)
     }
     out: Row = {"entries": {}, "channels": {}, "rank_deficient": {}, "no_map": []}
@@ -220,7 +211,7 @@ def recovered(
     """
     if goals is None:
         goals = {"position": data.latents[:, -OBSERVED:], "rest": data.latents[:, :-OBSERVED]}
-    steps = steps_of(len(data), cell["samples"])
+    steps = evenly(len(data), cell["samples"])
     z = model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs, steps)[0].cpu().numpy()
     blocks = layout(model.spaces)
     return {

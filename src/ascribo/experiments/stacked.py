@@ -24,12 +24,12 @@ from rich.console import Console
 from torch import Tensor
 
 from ..engine.stacks import pack, train_stack
-from ..fitting import DECODER_STEPS, Prepared, finish, prepare
+from ..fitting import Prepared, finish, prepare
 from ..model import FittedModel
 from ..penalty import Schedule
 from ..recording import Recording, nearest
 from ..spaces import Space
-from ..training import Settings, one_thread, train
+from ..training import Settings, device_of, one_thread, train
 from .common import Row, machine, row_files, run_grid, summary, write_json
 
 __all__ = ["TRAINING", "Cell", "Study", "grid", "run", "run_cells", "settle", "summarise"]
@@ -127,7 +127,7 @@ def run(
 
     known : rows of another experiment; a cell that one of them has all values of is not run again.
     """
-    began, device = time.monotonic(), _device(device)
+    began, device = time.monotonic(), str(device_of(device))
     rows: list[Row | None] = [next((r for r in known if r.items() >= cell.items()), None) for cell in cells]
     missing = [k for k, row in enumerate(rows) if row is None]
     state = out / f".{name}"
@@ -246,7 +246,7 @@ def _rows(
     fitted = finish(
         *(items, parameters, [[seed] for seed in seeds]),
         batch_size=settings.batch_size,
-        decoder_steps=min(DECODER_STEPS, max(50, settings.steps)),
+        decoder_steps=settings.decoder_steps,
         device=device,
         progress=progress,
     )
@@ -295,10 +295,6 @@ def _train_together(
     done = train_stack([item.problem for item in items], seeds, schedules, settings, progress=progress)
     parameters = [{name: value[k : k + 1] for name, value in done.parameters.items()} for k in range(len(seeds))]
     return parameters, done.history["lambda"][-1].astype(float).tolist()
-
-
-def _device(name: str) -> str:
-    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
 def _line(row: Row) -> str:

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..attribution import AttributionMaps
 from ..checks import check_parameters, check_recording, resolve_spaces
-from ..estimator import ContrastiveEmbedding, _device, history_of, settings_of
+from ..estimator import ContrastiveEmbedding, history_of, settings_of
 from ..fitting import Prepared, prepare
 from ..recording import Recording, nearest
 from ..spaces import Regress, Space, layout
-from ..training import one_thread
+from ..training import device_of, one_thread
 from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
 from .fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
 from .landmarks import Landmarks, session_consistency
@@ -306,7 +306,7 @@ class SharedEmbedding(BaseEstimator):
         steps: int | None = None,
     ) -> None:
         """Fit the prepared sessions; those that there are already stay as they are."""
-        settings = settings_of(self, _device(self.device))
+        settings = settings_of(self, device_of(self.device))
         file = None if self.checkpoint is None else Path(self.checkpoint) / "sessions.safetensors"
         with one_thread():
             fitted = fit_sessions(

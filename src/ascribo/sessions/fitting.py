@@ -15,7 +15,7 @@ from torch import Tensor
 from ..alignment import Alignment, align_sessions
 from ..embedder import LOG_TEMPERATURE
 from ..evidence.goodness import Fit
-from ..fitting import DECODER_STEPS, Prepared, finish, targets_of
+from ..fitting import Prepared, finish, targets_of
 from ..model import FittedModel
 from ..objective import objectives_of
 from ..spaces import Regress, Space, Time, layout
@@ -76,7 +76,7 @@ def fit_sessions(
         [own_parameters(parameters, k, spaces, problem.spaces) for k, problem in enumerate(problems)],
         [seeds] * len(problems),
         batch_size=settings.batch_size,
-        decoder_steps=min(DECODER_STEPS, max(50, settings.steps)),
+        decoder_steps=settings.decoder_steps,
         device=device,
         progress=progress,
         alignments=lambda z, best: align_sessions(
