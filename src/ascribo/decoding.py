@@ -1,7 +1,7 @@
 """Decoding: how well variables can be read from an embedding, or from the channels, on time that was held out.
 
-Time is cut into blocks, the folds take them in turn, and a fold's decoders learn from no step within `gap` steps of a
-step they are tested on: neighbours in time are nearly copies of each other, and a decoder that has seen one knows
+Time is cut into blocks, the folds take them in turn, and a fold's decoders learn from no step within `gap` steps of
+one they are tested on: neighbours in time are nearly copies of each other, and a decoder that has seen one knows
 the other.
 """
 
@@ -26,8 +26,8 @@ COLUMNS = ["variable", "decoder", "median_error", "r2", "accuracy", "constant_er
 def time_folds(steps: int, folds: int = 5, blocks: int = 20, gap: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each fold the steps to train on and those to test on.
 
-    Time is cut into `blocks` blocks of equal length, which the folds test on in turn. Steps closer than `gap` to any
-    step that a fold tests on are not trained on: two that are `gap` apart may be.
+    Time is cut into `blocks` blocks of equal length, which the folds test on in turn. Steps closer than `gap` to
+    any step that a fold tests on are not trained on: two that are `gap` apart may be.
 
     >>> train, test = time_folds(12, folds=2, blocks=4, gap=2)[0]
     >>> test.tolist(), train.tolist()
@@ -35,8 +35,8 @@ def time_folds(steps: int, folds: int = 5, blocks: int = 20, gap: int = 0) -> li
     """
     if not 2 <= folds <= blocks <= steps or gap < 0:
         raise ValueError(
-            f"time_folds(steps={steps}, folds={folds}, blocks={blocks}, gap={gap}): expected 2 <= folds <= blocks <= "
-            "steps, and a gap of at least 0."
+            f"time_folds(steps={steps}, folds={folds}, blocks={blocks}, gap={gap}): expected 2 <= folds <= "
+            "blocks <= steps, and a gap of at least 0."
         )
     fold = np.arange(steps) * blocks // steps % folds
     found = []
@@ -48,8 +48,8 @@ def time_folds(steps: int, folds: int = 5, blocks: int = 20, gap: int = 0) -> li
         train = np.flatnonzero((fold != own) & (np.minimum(ahead, behind) >= gap))
         if not len(train):
             raise ValueError(
-                f"gap={gap}: no step of {steps} is that far from the blocks that fold {own} tests on. Use a smaller "
-                "gap, or fewer blocks."
+                f"gap={gap}: no step of {steps} is that far from the blocks that fold {own} tests on. Use a "
+                "smaller gap, or fewer blocks."
             )
         found.append((train, test))
     return found
@@ -75,8 +75,8 @@ def decode_variables(
     ----------
     X : (time, dim), an embedding or channels; or a `Recording`, of which the channels are taken.
     variables : DataFrame or dict of 1-D arrays, one entry per time step; None: those of the recording. Text,
-        categories and booleans are labels, which are classified; numbers are predicted. Steps at which a variable is
-        missing are left out for it.
+        categories and booleans are labels, which are classified; numbers are predicted. Steps at which a variable
+        is missing are left out for it.
     together : name -> variables that are decoded as one, such as {"position": ["x", "y"]}; the error is then the
         Euclidean distance.
     circular, period : names of angles, and their full turn; their errors are taken on the circle.
@@ -95,7 +95,8 @@ def decode_variables(
     >>> time = np.arange(4000)
     >>> angle = time / 50 % (2 * np.pi)
     >>> X = np.stack([np.cos(angle), np.sin(angle)], 1)
-    >>> table = decode_variables(X, {"angle": angle, "side": np.where(angle > np.pi, "left", "right")}, circular=["angle"])
+    >>> side = np.where(angle > np.pi, "left", "right")
+    >>> table = decode_variables(X, {"angle": angle, "side": side}, circular=["angle"])
     >>> bool(table["median_error"][0] < 0.05 < 1 < table["constant_error"][0]), bool(table["accuracy"][2] > 0.95)
     (True, True)
     """
@@ -106,8 +107,8 @@ def decode_variables(
     table = pd.DataFrame(variables)
     if X.ndim != 2 or len(X) != len(table) or table.shape[1] == 0:
         raise ValueError(
-            f"X has shape {X.shape} and variables {table.shape}: expected (time, dim) and (time, variable), with the "
-            "same number of time steps and at least one variable."
+            f"X has shape {X.shape} and variables {table.shape}: expected (time, dim) and (time, variable), with "
+            "the same number of time steps and at least one variable."
         )
     unknown = [name for name in decoders if name not in DECODERS]
     if unknown or metric not in ("euclidean", "cosine"):
@@ -128,11 +129,12 @@ def decode_variables(
         labels = [c for c in own if not pd.api.types.is_numeric_dtype(table[c]) or table[c].dtype == bool]
         if labels and len(own) > 1:
             raise ValueError(f"together={own}: {labels[0]!r} is a label, which cannot be decoded with others.")
-        known = table[own].notna().all(axis=1).to_numpy()
+        part: Any = table[own]
+        known = np.asarray(part.notna().all(axis=1))
         for decoder in decoders:
             judge = _classified if labels else _predicted
             extra = {} if labels else {"turns": [period if c in circular else 0.0 for c in own]}
-            found = judge(Z, table[own], known, splits, decoder, neighbours, metric, **extra)
+            found = judge(Z, part, known, splits, decoder, neighbours, metric, **extra)
             rows.append({"variable": name, "decoder": decoder, **found})
     return pd.DataFrame(rows, columns=COLUMNS)
 

@@ -16,7 +16,7 @@ from torch import nn
 
 import ascribo as asc
 from ascribo.attribution import ask, unique, unique_maps, unique_variance
-from ascribo.attribution.news import news_lag, resample
+from ascribo.attribution.news import draw_anew, news_lag, resample, wave_numbers
 from ascribo.attribution.unique import Answer, Question
 from ascribo.embedder import Embedder
 from ascribo.encoders import Limit
@@ -592,3 +592,112 @@ def test_unique_variance_to_files(tmp_path):
     assert len(table) == 6 and table.loc[table["space"] == "b", "score"].isna().all()
     own = table[table["space"] == "a"]
     assert ((own["ci_low"] < own["score"]) & (own["score"] < own["ci_high"])).all()
+
+
+# spaces that move at different speeds, and know of each other
+
+
+def rat(seed=0, steps=8000):
+    """A place that a speed and a heading lead through a square, all three known; and cells of each, none of two."""
+    rng = np.random.default_rng(seed)
+    speed = 0.08 * np.exp(0.6 * walk(rng, steps, 0.85))
+    heading = np.cumsum(0.35 * rng.normal(size=steps))
+    ahead = np.cumsum(speed[:, None] * np.stack([np.cos(heading), np.sin(heading)], 1), axis=0)
+    place = 1 - np.abs(ahead % 4 - 2)  # from -1 to 1, reflected at the walls
+    centres = rng.uniform(-0.8, 0.8, (4, 2))
+    fields = [np.exp(-((place - centre) ** 2).sum(1) / 0.15) for centre in centres]
+    stripes = [np.cos(6 * place @ rng.normal(size=2) + k) for k in range(4)]
+    towards = [np.exp(1.5 * np.cos(heading - k)) for k in range(4)]
+    clean = np.stack([*fields, *stripes, *towards, speed, speed], axis=1)
+    clean = (clean - clean.mean(0)) / clean.std(0)
+    X = torch.from_numpy(clean + 0.1 * rng.normal(size=clean.shape)).float()
+    variables = pd.DataFrame({"x": place[:, 0], "y": place[:, 1], "heading": heading % (2 * np.pi), "speed": speed})
+    truth = np.array([[1, 0, 0]] * 8 + [[0, 1, 0]] * 4 + [[0, 0, 1]] * 2, dtype=bool)
+    return X, variables, truth
+
+
+RAT = {
+    "place": asc.Follow(["x", "y"], 2),
+    "heading": asc.Follow("heading", 2, circular=True),
+    "speed": asc.Follow("speed", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def rat_question():
+    X, variables, truth = rat()
+    weights = np.random.default_rng(0).normal(size=(1, 5, X.shape[1]))  # mixes up everything
+    module, parameters = linear_encoder(weights / 4, Limit("tanh", 5.0))
+    question = ask(Embedder(module, RAT), parameters, RAT, X, np.zeros(len(X), int), variables)
+    return question, variables, truth
+
+
+def test_each_space_has_news_over_its_own_lag(rat_question):
+    question, variables, _ = rat_question
+    lags = {
+        "place": news_lag([variables[["x", "y"]].to_numpy()], np.zeros(len(variables), int)),
+        "speed": news_lag([variables[["speed"]].to_numpy()], np.zeros(len(variables), int)),
+    }
+    assert lags["speed"] == 1 and lags["place"] > 3
+    for space, names in (("place", ["x", "y"]), ("speed", ["speed"])):
+        value = variables[names].to_numpy()
+        expected = unique._white(
+            torch.from_numpy(value[question.steps] - value[question.steps - lags[space]])[None]
+        )
+        torch.testing.assert_close(question.inputs[0][:, question.news[space][0]], expected[0], rtol=0, atol=1e-3)
+    assert question.steps[0] == lags["place"] + 1  # the embedding is that of before the longest
+
+
+def test_a_path_is_not_its_speed(rat_question):
+    """A step is a speed in a direction: over one lag for all, the three would tell of each other's cells."""
+    question, _, truth = rat_question
+    (answer,) = unique_variance([question], [[0]], steps=300, progress=False)
+    maps = unique_maps(
+        answer,
+        weight=np.ones((1, 3)),
+        refused={},
+        channels=[f"cell{k}" for k in range(14)],
+        time=np.arange(8000),
+        epochs=np.zeros(8000, int),
+    )
+    scores = maps.by_space.values
+    assert np.abs(scores[~truth]).max() < 0.004 < 0.03 < scores[truth].min()
+    called = maps.calls(0.01).pivot(index="channel", columns="space", values="called")
+    called = called.loc[[f"cell{k}" for k in range(14)], list(RAT)].to_numpy(bool)
+    assert called[truth].all() and called[~truth].sum() <= 1
+
+
+def test_waves_are_those_of_what_would_be_now(rat_question):
+    """Drawn with other news, the waves are those of the place that it leads to; and they see stripes."""
+    question, variables, _ = rat_question
+    value = variables[["x", "y"]].to_numpy()[question.steps]
+    white = unique._white(torch.from_numpy(value)[None])[0].double()
+    waves = 2**0.5 * (white @ wave_numbers(2)).cos()
+    wide = question.wide(question.inputs[0]).double()
+    dim = question.inputs.shape[-1]
+    torch.testing.assert_close(wide[:, dim : dim + 32], waves, rtol=0, atol=5e-3)
+    where, draws = question.news["place"]
+    other = question.inputs[0].clone()
+    other[:, where] = draws[0]
+    moved = question.wide(other)[:, dim : dim + 32].double()
+    assert (moved - waves).abs().mean() > 0.1
+    assert question.wide_masks.shape == (1, dim + 2 * question.waves.shape[1])
+    assert question.wide_masks[:, dim:].all() and torch.equal(question.wide_masks[:, :dim], question.masks)
+
+
+def test_what_is_drawn_stays_where_the_variables_have_been():
+    """An L-shaped place and an angle: never in the empty corner, always on the circle."""
+    rng = np.random.default_rng(0)
+    place = rng.uniform(0, 1, (9000, 2))
+    place = torch.from_numpy(place[(place < 0.5).any(1)][:6000])
+    then = place + 0.05 * torch.randn(6000, 2, generator=torch.Generator().manual_seed(0))
+    flat = torch.zeros(6000, 1)
+    other = draw_anew(place, then, torch.zeros(2), then, then, 2)
+    assert other.shape == (2, 6000, 2) and not torch.allclose(other[0], other[1])
+    corner = (other > 0.55).all(-1)
+    assert not corner.any() and other.min() >= place.min() and other.max() <= place.max()
+    angle = torch.from_numpy(rng.uniform(0, 360, (6000, 1)))
+    turned = (angle + 20 * torch.randn(6000, 1, generator=torch.Generator().manual_seed(1))) % 360
+    found = draw_anew(turned, angle, torch.tensor([360.0]), flat, flat, 1)[0] - angle
+    found = found - 360 * (found / 360).round()
+    assert found.abs().max() < 110 and found.std() == pytest.approx(20, rel=0.05)

@@ -37,7 +37,8 @@ def wave_numbers(variables: int) -> Tensor:
     """
     rng = np.random.default_rng(0)
     towards = rng.standard_normal((variables, WAVES))
-    lengths = np.exp(rng.uniform(*np.log(NUMBERS), WAVES))
+    low, high = np.log(NUMBERS)
+    lengths = np.exp(rng.uniform(low, high, WAVES))
     return torch.from_numpy(towards / np.linalg.norm(towards, axis=0) * lengths)
 
 
@@ -151,17 +152,16 @@ def resample(
         shuffled = torch.argsort(cell + key)  # the same cells, each in an order of its own
         other = news[shuffled] if labels else news[shuffled] + expected[order] - expected[shuffled]
         out[draw, order] = other.float()
-        rows = torch.arange(0 if allowed is None else len(news), device=news.device)
-        for _ in range(TRIES if allowed is not None else 0):
+        if allowed is None:
+            continue
+        rows = torch.arange(len(news), device=news.device)
+        for _ in range(TRIES):
             rows = rows[~allowed(rows, out[draw, rows].double())]
-            if not len(rows):
-                break
             chance = torch.rand(len(rows), generator=random, device=news.device, dtype=torch.float64)
             source = order[start[cell[rows]] + (chance * size[cell[rows]]).long()]
             out[draw, rows] = (news[source] + expected[rows] - expected[source]).float()
-        if allowed is not None and len(rows):
-            rows = rows[~allowed(rows, out[draw, rows].double())]
-            out[draw, rows] = news[rows].float()
+        rows = rows[~allowed(rows, out[draw, rows].double())]
+        out[draw, rows] = news[rows].float()
     return out
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,11 +30,13 @@ from torch import Tensor
 
 from ..channels import Channels, steps_held
 from ..embedder import Embedder
-from ..pairs import evenly, known, regression_values, same_segment
+from ..pairs import evenly, known, same_segment
 from ..spaces import Discrete, Space, Time, layout, reported
 from .decoders import decode, fit_decoders, losses
+from .inputs import Question, news_draws, space_values, wave_phases
+from .inputs import white as _white
 from .maps import AttributionMaps, TooFewSteps
-from .news import draw_anew, news_lag, resample, wave_numbers
+from .news import news_lag, resample
 
 __all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
 
@@ -45,8 +46,9 @@ STRETCHES = 20
 """Held-out stretches of time, taken by the folds in turn."""
 BLOCKS = (5, 40)
 """Fewest and most blocks of time that the spread of a score is judged by."""
-APART = 60
-"""A block has at least this many lags: several times the memory of what moves like the variables."""
+APART = 10
+"""A block has at least this many lags. Where there is nothing, blocks of as few as five are uncorrelated: news that is
+drawn anew has no memory."""
 CONSTANT = 1e-8
 """Least variance (or deviance) of a channel of which anything can be explained."""
 MOST = 100_000
@@ -56,48 +58,6 @@ PREDICTIONS = 2**25
 """Most predictions held at once; with many channels and seeds there are fewer than CHUNK steps of them."""
 DRAWS = 4
 """Times that the news of a space is drawn anew."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the decoders of one recording get to see.
-
-    steps : (n,) time steps. x : (n, channel), standardised or counts. inputs : (seed, n, dim).
-    masks : (variant, dim), what the decoders see. against : space -> the variants with and without it.
-    news : space -> its columns of the inputs, and other draws of them, (draw, n, k), for the first variant.
-    fold, block : (n,). training : for each fold its rows.
-    waves : (dim, w) the phases of waves over what the variables are now, as a linear map of the inputs; see `wide`.
-    """
-
-    steps: np.ndarray
-    x: Tensor
-    inputs: Tensor
-    masks: Tensor
-    spaces: tuple[str, ...]
-    against: dict[str, tuple[int, int]]
-    news: dict[str, tuple[slice, Tensor]]
-    fold: np.ndarray
-    block: np.ndarray
-    training: list[np.ndarray]
-    loss: str
-    waves: Tensor | None = None
-
-    def wide(self, inputs: Tensor) -> Tensor:
-        """Inputs (..., dim) with the waves behind them: (..., dim + 2w).
-
-        A network is slow to learn that a channel rises and falls many times as a variable goes on (fields, grids),
-        and what it has not learned of one variable it looks for in others that tell of it. With waves it is quick.
-        """
-        if self.waves is None:
-            return inputs
-        phase = inputs @ self.waves
-        return torch.cat([inputs, 2**0.5 * phase.cos(), 2**0.5 * phase.sin()], -1)
-
-    @property
-    def wide_masks(self) -> Tensor:
-        """The masks for wide inputs, (variant, dim + 2w): all decoders see the waves."""
-        extra = 0 if self.waves is None else 2 * self.waves.shape[1]
-        return torch.nn.functional.pad(self.masks, (0, extra), value=1.0)
 
 
 @dataclass(frozen=True)
@@ -134,7 +94,7 @@ def ask(
     """
     asked = reported(spaces)
     given = {name: space for name, space in spaces.items() if space.variables}
-    values = {n: _values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
+    values = {n: space_values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
     inside = np.flatnonzero(same_segment(epochs, 1))
     values = {n: v for n, v in values.items() if np.nan_to_num(v[inside + 1] - v[inside]).any()}
     hidden = [name for name in spaces if name not in values]
@@ -190,11 +150,12 @@ def ask(
             where = np.flatnonzero(what == f"news {name}")
             then = np.flatnonzero(what == f"then {name}")
             given = np.flatnonzero(masks[0] & (what != "then") & (what != f"news {name}"))
-            white, *past = (inputs[0][:, columns] for columns in (where, then, given))
+            own, origin, company = (inputs[0][:, columns] for columns in (where, then, given))
             if isinstance(spaces[name], Discrete):
-                draws = resample(white, *past, DRAWS, labels=True)
+                draws = resample(own, origin, company, DRAWS, labels=True)
             else:
-                draws = _draws(spaces[name], variables, (steps, steps - lags[name]), *past)
+                when = (steps, steps - lags[name])
+                draws = news_draws(spaces[name], variables, when, origin, company, DRAWS)
             news[name] = (slice(where[0], where[-1] + 1), draws)
     if hidden:
         level = np.array([w == "now" or w.startswith("space ") for w in what])
@@ -222,7 +183,7 @@ def ask(
         block=np.arange(len(steps)) * blocks // len(steps),
         training=[np.flatnonzero((fold != k) & apart) for k in range(FOLDS)],
         loss="squared" if counts is None else "poisson",
-        waves=_waves(
+        waves=wave_phases(
             {n: v[steps] for n, v in values.items() if not isinstance(spaces[n], Discrete)}, inputs[0], what
         ),
     )
@@ -379,59 +340,3 @@ def _constant(x: Tensor, loss: str) -> Tensor:
 def _least(x: Tensor, loss: str) -> Tensor:
     """The least loss possible: (time, channel)."""
     return torch.zeros_like(x) if loss == "squared" else x - torch.special.xlogy(x, x)
-
-
-def _values(space: Space, variables: pd.DataFrame) -> np.ndarray:
-    """The variables of a space as numbers, angles as cosine and sine, labels as one column each: (time, k)."""
-    if isinstance(space, Discrete):
-        return pd.get_dummies(variables[space.variable]).to_numpy(np.float32)
-    return regression_values(space, variables).astype(np.float32)  # type: ignore[arg-type]
-
-
-def _draws(
-    space: Space, variables: pd.DataFrame, when: tuple[np.ndarray, np.ndarray], past: Tensor, given: Tensor
-) -> Tensor:
-    """The news of a space drawn anew, white as its inputs are: (draw, n, k). when : the steps, and those before."""
-    names: list[Any] = list(space.variables)
-    now, then = (variables[names].to_numpy(np.float64)[at] for at in when)
-    circular, period = getattr(space, "circular", ()), getattr(space, "period", 0.0)
-    turns = torch.tensor([period if name in circular else 0.0 for name in names], device=past.device)
-    numbers = lambda table: _values(space, pd.DataFrame(table, columns=names)).astype(np.float64)  # noqa: E731
-    before = numbers(then)
-    mean, axes = _axes(torch.from_numpy(numbers(now) - before)[None].to(past.device))
-    place = (torch.from_numpy(value).to(past.device) for value in (now, then))
-    others = draw_anew(*place, turns, past, given, DRAWS).cpu().numpy()
-    changes = torch.from_numpy(np.stack([numbers(other) - before for other in others])).to(past.device)
-    return ((changes - mean) @ axes[0]).float()
-
-
-def _waves(now: Mapping[str, np.ndarray], inputs: Tensor, what: np.ndarray) -> Tensor | None:
-    """Phases of waves over what each space is now, (n, k), as a linear map of the inputs (n, dim): (dim, w)."""
-    found = []
-    for name, value in now.items():
-        # now is then and its news together: with other news the same map makes the waves of what would be now
-        where = torch.from_numpy(np.flatnonzero((what == f"then {name}") | (what == f"news {name}"))).to(
-            inputs.device
-        )
-        white = _white(torch.from_numpy(value)[None].to(inputs.device))[0].double()
-        u = inputs[:, where].double()
-        gram = torch.linalg.pinv(u.mT @ u, rtol=1e-10, hermitian=True)
-        own = torch.zeros(len(what), white.shape[1], dtype=torch.float64, device=inputs.device)
-        own[where] = gram @ (u.mT @ white)
-        found.append(own @ wave_numbers(white.shape[1]).to(own))
-    return torch.cat(found, 1).to(inputs) if found else None
-
-
-def _white(part: Tensor) -> Tensor:
-    """Columns with zero mean and the identity as covariance: (seed, n, k); directions without variance become 0."""
-    mean, axes = _axes(part)
-    return ((part.double() - mean) @ axes).float()
-
-
-def _axes(part: Tensor) -> tuple[Tensor, Tensor]:
-    """What makes a part white: its mean (seed, 1, k) and a matrix (seed, k, k), both float64."""
-    mean = part.double().mean(1, keepdim=True)
-    centred = part.double() - mean
-    values, axes = torch.linalg.eigh(centred.mT @ centred / part.shape[1])
-    keep = values > 1e-8 * values.amax(-1, keepdim=True).clamp_min(1e-30)
-    return mean, axes * torch.where(keep, values.clamp_min(1e-30).rsqrt(), 0.0)[:, None]

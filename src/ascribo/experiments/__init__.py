@@ -19,8 +19,10 @@ EXPERIMENTS = {
     "calibration": "whether calls keep their false discovery rate, and their power",
     "peers": "calls beside tuning curves, linear models and a decoder",
     "nulls": "whether the shift test keeps its promise on unrelated variables",
+    "navigation": "cells of a rat in a box: position, head direction and speed (001, table 3, figure 4)",
+    "navigation-noise": "the same with noise on every cell, by every method (001, figure 10)",
 }
-MODULES = {"lambda": "penalties"}
+MODULES = {"lambda": "penalties", "navigation-noise": "navigation_noise"}
 """Names that no module can have."""
 
 

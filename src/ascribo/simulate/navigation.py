@@ -1,7 +1,7 @@
 """Simulated cells of a rat that explores a box: the paper's application (001, section 5 and appendix B.2).
 
-A rat runs about a square of one metre (ratinabox). Its place and grid cells carry position, its head-direction cells
-head direction, its speed cells speed; mixed cells carry two of them. Which cell carries what is therefore known.
+A rat runs about a square of one metre (ratinabox). Its place and grid cells carry position, its head-direction
+cells head direction, its speed cells speed; mixed cells carry two of them. Which cell carries what is known.
 The three are not independent as they would be in `box`: a step is a speed in the direction of the body, which the
 head follows.
 """
@@ -66,12 +66,16 @@ class Population:
 class NavigationRecording(Recording):
     """A recording that knows how it was made.
 
-    types : (channel,) Series of the cells' types, indexed by channel name.
+    units : has one column, "type", the cells' types.
     rates : (time, channel) in Hz, without noise and before spikes are drawn.
     """
 
-    types: pd.Series
     rates: np.ndarray
+
+    @property
+    def types(self) -> np.ndarray:
+        """The type of each cell, (channel,) of text."""
+        return np.array(self.units["type"].tolist())
 
     def __getitem__(self, steps: slice) -> NavigationRecording:
         part = super().__getitem__(steps)
@@ -83,7 +87,6 @@ class NavigationRecording(Recording):
         """These channels, in this order."""
         part = super().take_channels(names)
         assert isinstance(part, NavigationRecording)
-        part.types = self.types.loc[part.channel_names]
         part.rates = self.rates[:, [self.channel_names.index(name) for name in part.channel_names]]
         return part
 
@@ -106,9 +109,9 @@ def navigation(
 ) -> NavigationRecording:
     """Place, grid, head-direction and speed cells of a rat that explores a square of one metre.
 
-    Place fields are differences of Gaussians of width 0.2 m; grid cells, three rectified cosines, come in two modules
-    of 0.3 and 0.4 m; all else is as ratinabox has it. Its speed cells are copies of each other: their rate is the
-    speed over 0.16 m/s.
+    Place fields are differences of Gaussians of width 0.2 m; grid cells, three rectified cosines, come in two
+    modules of 0.3 and 0.4 m; all else is as ratinabox has it. Its speed cells are copies of each other: their rate
+    is the speed over 0.16 m/s.
 
     Parameters
     ----------
@@ -132,7 +135,7 @@ def navigation(
     Examples
     --------
     >>> data = navigation(duration=5, place=3, grid=2, head_direction=2, speed=1, mixed=3)  # doctest: +SKIP
-    >>> data.types.unique().tolist()[-3:]  # doctest: +SKIP
+    >>> data.types[-3:].tolist()  # doctest: +SKIP
     ['grid x head_direction', 'place x speed', 'head_direction x speed']
     """
     population = Population(seed, float(duration), float(dt), place, grid, head_direction, speed, mixed)
@@ -149,7 +152,7 @@ def navigation(
     rng = np.random.default_rng([seed, 1])
     X = rates
     if spikes:
-        X = rng.poisson(rates * dt)
+        X = rng.poisson(np.maximum(rates, 0) * dt)  # differences of Gaussians go a little below 0
     elif noise:
         X = rates + noise * rates.std(0) * rng.standard_normal(rates.shape)
     types = _types(population)
@@ -161,8 +164,9 @@ def navigation(
         pd.DataFrame(path, columns=["x", "y", "head_direction", "speed"]),
         time=np.arange(1, len(path) + 1) * dt,
         truth=xr.DataArray(truth, dims=("channel", "space"), coords={"channel": names, "space": list(SPACES)}),
+        units=pd.DataFrame({"type": of_channel}, index=names),
     )
-    recording.types, recording.rates = pd.Series(of_channel, index=names, name="type"), rates
+    recording.rates = rates
     return recording
 
 
@@ -217,13 +221,13 @@ def _rates(
     if kind == "head_direction":
         cells = box.HeadDirectionCells(rat, {"n": number})
         # mixed cells take the last of these: in a random order they do not all look the same way
-        towards = np.random.permutation(cells.preferred_angles)
+        towards = np.random.permutation(cells.preferred_angles)  # noqa: NPY002
         return box.von_mises(angle[:, None], towards, cells.angular_tunings, norm=1)
     if kind == "place":
         cells = box.PlaceCells(
             rat, {"n": number, "description": "diff_of_gaussians", "widths": WIDTH, "wall_geometry": "geodesic"}
         )
-        np.random.shuffle(cells.place_cell_centres)
+        np.random.shuffle(cells.place_cell_centres)  # noqa: NPY002
     else:
         modules = np.arange(number) * len(GRIDS["gridscale"]) // number
         own = {name: np.array(values)[modules] for name, values in GRIDS.items()}
@@ -273,8 +277,8 @@ def _check(population: Population, noise: float, spikes: bool, peak: float | Non
         raise ValueError(f"navigation({said}): expected numbers of cells from 0 on, and at least one cell.")
     if not population.dt > 0 or round(population.duration / population.dt) < 2:
         raise ValueError(
-            f"navigation(duration={population.duration:g}, dt={population.dt:g}): expected seconds, and at least two "
-            "time steps."
+            f"navigation(duration={population.duration:g}, dt={population.dt:g}): expected seconds, and at least "
+            "two time steps."
         )
     if not noise >= 0 or (noise and spikes):
         raise ValueError(

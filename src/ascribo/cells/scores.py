@@ -1,9 +1,9 @@
 """The classical scores of cells in a navigating animal, each with a shuffle test, for all cells at once.
 
-Rate maps, spatial information (Skaggs et al., 1996), grid score (Sargolini et al., 2006), head-direction vector length
-and speed score (Kropff et al., 2015). Cells are channels; their values are rates or counts. The shuffle test turns the
-behaviour against the cells: the steps are laid on a circle and one is shifted against the other, at least `min_shift`
-seconds either way, which keeps the course of both. Steps whose behaviour is missing are left out of both before that.
+Rate maps, spatial information (Skaggs et al., 1996), grid score (Sargolini et al., 2006), head-direction vector
+length and speed score. Cells are channels; their values are rates or counts. The shuffle test turns the behaviour
+against the cells: the steps are laid on a circle and one is shifted against the other, at least `min_shift` seconds
+either way, which keeps the course of both. Steps whose behaviour is missing are left out of both before that.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.fft import irfft2, next_fast_len, rfft2
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import gaussian_filter
 
-from .recording import Recording
+from ..recording import Recording
+from .grids import grid_scores_of
 
-__all__ = ["cell_scores", "grid_score", "head_direction_score", "rate_maps", "spatial_information", "speed_score"]
-
-LEAST = 0.3
-"""A grid score needs at least this share of the bins of a square autocorrelogram to be known."""
-TURNS = (30, 60, 90, 120, 150)
-WIDTHS = 8
-"""Outer edges of the ring that are tried, from just beyond the central peak to the end of the autocorrelogram."""
+__all__ = [
+    "Binned",
+    "bins_of",
+    "cell_scores",
+    "grid_score",
+    "head_direction_score",
+    "rate_maps",
+    "smoothed",
+    "spatial_information",
+    "speed_score",
+]
 
 
 def rate_maps(
@@ -36,8 +40,8 @@ def rate_maps(
 ) -> xr.DataArray:
     """Mean of every channel in each bin of two variables, occupancy normalised: DataArray (channel, x, y).
 
-    bins : along each variable, over its range. smooth : standard deviation in bins of the Gaussian by which both the
-    sums and the occupancy are smoothed. NaN where the animal has not been. Coordinates: centres of the bins.
+    bins : along each variable, over its range. smooth : standard deviation in bins of the Gaussian by which both
+    the sums and the occupancy are smoothed. NaN where the animal has not been. Coordinates: centres of the bins.
 
     Examples
     --------
@@ -45,13 +49,13 @@ def rate_maps(
     >>> place = rng.uniform(0, 1, (4000, 2))
     >>> cell = np.exp(-((place - 0.25) ** 2).sum(1) / 0.02)
     >>> maps = rate_maps(Recording(cell[:, None], {"x": place[:, 0], "y": place[:, 1]}), bins=8)
-    >>> [int(i) for i in np.unravel_index(int(maps[0].argmax()), (8, 8))]
+    >>> [int(i) for i in np.unravel_index(maps[0].values.argmax(), (8, 8))]
     [1, 1]
     """
     kept, values = _known(recording, variables, 2)
-    bin_of, edges = _bins(values, bins)
-    weights = _Binned(bin_of, bins**2)
-    maps = _smoothed(weights.sums(recording.X[kept]), weights.counts, bins, smooth)
+    bin_of, edges = bins_of(values, bins)
+    weights = Binned(bin_of, bins**2)
+    maps = smoothed(weights.sums(recording.X[kept]), weights.counts, bins, smooth)
     centres = [(own[1:] + own[:-1]) / 2 for own in edges]
     first, second = variables
     return xr.DataArray(
@@ -77,12 +81,12 @@ def spatial_information(
     Rates are taken from 0 on: a channel that goes below is lifted by its least value.
     """
     kept, values = _known(recording, variables, 2)
-    bin_of, _ = _bins(values, bins)
+    bin_of, _ = bins_of(values, bins)
     X = _lifted(recording.X[kept])
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = _Binned(np.roll(bin_of, shift), bins**2)
-        return _information(_smoothed(weights.sums(X), weights.counts, bins, smooth), weights.counts)
+        weights = Binned(np.roll(bin_of, shift), bins**2)
+        return _information(smoothed(weights.sums(X), weights.counts, bins, smooth), weights.counts)
 
     return _tested(recording, X, score, kept, shuffles, min_shift, seed)
 
@@ -104,11 +108,11 @@ def grid_score(
     the ring the best counts. NaN for a channel whose autocorrelogram has no ring.
     """
     kept, values = _known(recording, variables, 2)
-    bin_of, _ = _bins(values, bins)
+    bin_of, _ = bins_of(values, bins)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = _Binned(np.roll(bin_of, shift), bins**2)
-        return grid_scores_of(_smoothed(weights.sums(X), weights.counts, bins, smooth))
+        weights = Binned(np.roll(bin_of, shift), bins**2)
+        return grid_scores_of(smoothed(weights.sums(X), weights.counts, bins, smooth))
 
     return _tested(recording, recording.X[kept], score, kept, shuffles, min_shift, seed)
 
@@ -125,7 +129,8 @@ def head_direction_score(
 ) -> pd.DataFrame:
     """Length of the mean vector of the tuning curve, 0 to 1: DataFrame with channel, score and p.
 
-    The curve is occupancy normalised, so that directions the animal prefers do not count more.
+    The curve is occupancy normalised, so that directions the animal prefers do not count more. A channel that goes
+    below 0 is lifted by its least value.
     """
     kept, values = _known(recording, [variable], 1)
     bin_of = np.minimum((values[:, 0] / period % 1 * bins).astype(np.int64), bins - 1)
@@ -133,7 +138,7 @@ def head_direction_score(
     X = _lifted(recording.X[kept])
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = _Binned(np.roll(bin_of, shift), bins)
+        weights = Binned(np.roll(bin_of, shift), bins)
         curve = weights.sums(X) / np.maximum(weights.counts, 1)
         total = curve.sum(1)
         return np.abs(curve @ circle) / np.where(total > 0, total, np.nan)
@@ -202,98 +207,7 @@ def cell_scores(
     return table
 
 
-def grid_scores_of(maps: np.ndarray) -> np.ndarray:
-    """Grid scores of rate maps (cell, bin, bin), NaN where nothing is known: (cell,)."""
-    automaps = autocorrelograms(maps)
-    size = automaps.shape[-1]
-    middle = size // 2
-    y, x = np.mgrid[:size, :size] - middle
-    radius = np.hypot(x, y)
-    inner = _central_radius(automaps, radius)
-    turned = np.stack([_turn(automaps, x, y, angle) for angle in TURNS], 1)  # (cell, angle, size, size)
-    outer = np.linspace(0, middle, WIDTHS + 2)[2:]
-    scores = np.full((len(maps), len(outer)), np.nan)
-    for k, edge in enumerate(outer):
-        ring = (radius >= inner[:, None, None]) & (radius <= edge)
-        enough = (ring.sum((1, 2)) > LEAST * (size - 2) ** 2 / 4) & (inner + 2 <= edge)
-        r = _correlation(automaps[:, None], turned, ring[:, None])
-        best = np.minimum(r[:, 1], r[:, 3]) - np.max(r[:, [0, 2, 4]], 1)
-        scores[:, k] = np.where(enough, best, np.nan)
-    found = np.full(len(maps), np.nan)
-    some = np.isfinite(scores).any(1)
-    found[some] = np.nanmax(scores[some], 1)
-    return found
-
-
-def autocorrelograms(maps: np.ndarray) -> np.ndarray:
-    """Correlation of each map (cell, bin, bin) with itself moved, over the bins that both know.
-
-    (cell, 2 bin - 1, 2 bin - 1), the middle 1; NaN where fewer than 10 bins are shared.
-    """
-    n = maps.shape[-1]
-    known = np.isfinite(maps)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, maps, 0).sum((1, 2)) / known.sum((1, 2))
-    value = np.where(known, maps - mean[:, None, None], 0)  # about zero: far less rounding
-    size = next_fast_len(2 * n - 1, real=True)
-
-    def against(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Σ a(p) b(p + move) for all moves."""
-        shape = (size, size)
-        product = irfft2(np.conj(rfft2(a, shape)) * rfft2(b, shape), shape)
-        around = np.roll(product, (n - 1, n - 1), (1, 2))
-        return around[:, : 2 * n - 1, : 2 * n - 1]
-
-    mask = known.astype(float)
-    shared = np.round(against(mask, mask))
-    first, second = against(value, mask), against(mask, value)
-    first_square, second_square = against(value**2, mask), against(mask, value**2)
-    product = against(value, value)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        above = shared * product - first * second
-        below = (shared * first_square - first**2) * (shared * second_square - second**2)
-        r = above / np.sqrt(np.maximum(below, 1e-20))
-    return np.where(shared >= 10, np.clip(r, -1, 1), np.nan)
-
-
-def _central_radius(automaps: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    """Where the central peak ends: the first ring of one bin in which the mean is below 0.1 or rises again."""
-    rings = [
-        np.nanmean(np.where(np.abs(radius - k) <= 0.5, automaps, np.nan), (1, 2))
-        for k in range(radius.shape[0] // 2)
-    ]
-    means = np.nan_to_num(np.stack(rings, 1), nan=1.0)
-    ends = (means[:, 1:] < 0.1) | (np.diff(means, axis=1) > 0)
-    return np.where(ends.any(1), ends.argmax(1) + 1, radius.shape[0]).astype(float)
-
-
-def _turn(automaps: np.ndarray, x: np.ndarray, y: np.ndarray, degrees: float) -> np.ndarray:
-    """Each autocorrelogram turned about its middle; NaN stays where it was not known."""
-    angle, middle = np.deg2rad(degrees), automaps.shape[-1] // 2
-    rows = np.sin(angle) * x + np.cos(angle) * y + middle
-    columns = np.cos(angle) * x - np.sin(angle) * y + middle
-    known = np.isfinite(automaps)
-    at = np.stack([rows, columns])
-    full, mask = (
-        np.stack([map_coordinates(one, at, order=1, cval=0.0) for one in part])
-        for part in (np.where(known, automaps, 0.0), known.astype(float))
-    )
-    return np.where(mask > 0.99, full, np.nan)
-
-
-def _correlation(a: np.ndarray, b: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Correlations over the last two axes where both are known and chosen: broadcasts over the rest."""
-    both = np.isfinite(a) & np.isfinite(b) & chosen
-    a, b = np.where(both, a, 0.0), np.where(both, b, 0.0)
-    n = both.sum((-2, -1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ma, mb = (v.sum((-2, -1)) / n for v in (a, b))
-        cov = (a * b).sum((-2, -1)) / n - ma * mb
-        va, vb = (v.sum((-2, -1)) / n - m**2 for v, m in ((a**2, ma), (b**2, mb)))
-        return cov / np.sqrt(np.maximum(va * vb, 1e-24))
-
-
-class _Binned:
+class Binned:
     """Steps sorted by bin, so that sums over bins are sums over runs. The smallest thing that makes them fast."""
 
     def __init__(self, bin_of: np.ndarray, bins: int):
@@ -309,7 +223,7 @@ class _Binned:
         return out.T
 
 
-def _smoothed(sums: np.ndarray, counts: np.ndarray, bins: int, smooth: float) -> np.ndarray:
+def smoothed(sums: np.ndarray, counts: np.ndarray, bins: int, smooth: float) -> np.ndarray:
     """Occupancy-normalised maps (channel, bin, bin), NaN where nobody has been."""
     occupied = counts.reshape(bins, bins)
     values = sums.reshape(-1, bins, bins)
@@ -357,7 +271,7 @@ def _known(recording: Recording, variables: Sequence[str], least: int) -> tuple[
     return kept, values[kept]
 
 
-def _bins(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def bins_of(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """The bin of each step, (n,), numbered along the last variable, and the edges along each."""
     edges = [np.linspace(column.min(), max(column.max(), column.min() + 1e-12), bins + 1) for column in values.T]
     each = [
@@ -396,7 +310,7 @@ def _shifts(recording: Recording, kept: np.ndarray, number: int, least: float, s
     shortest = max(1, int(np.ceil(least / step)))
     if 2 * shortest >= len(kept):
         raise ValueError(
-            f"min_shift={least:g} is {shortest} time steps, and {len(kept)} are known: too few to shift them by that "
-            "in both directions. Use a shorter min_shift or a longer recording."
+            f"min_shift={least:g} is {shortest} time steps, and {len(kept)} are known: too few to shift them by "
+            "that in both directions. Use a shorter min_shift or a longer recording."
         )
     return np.random.default_rng(seed).integers(shortest, len(kept) - shortest + 1, number)

@@ -1,0 +1,280 @@
+"""A rat on a linear track, recorded for real: do 31 units of CA1 carry position and running direction?
+
+The data (nelpy's example, MIT licence) are not part of the package: `$ASCRIBO_DATA` names the folder that has
+`rat_ca1_lineartrack_nelpy_31.npz`, spike counts in bins of 25 ms beside the rat's place in pixels. Used are the
+laps: stretches in which the rat runs along the track; each is an epoch. Measured: bits above chance with a p-value
+against shifted variables, the error of decoding position from the embedding in laps that the encoder has not seen,
+beside the same from the counts, and the calls of units beside their spatial information.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import ndimage, stats
+from sklearn.neighbors import KNeighborsRegressor
+
+from .. import figures
+from ..cells import rate_maps, spatial_information
+from ..estimator import ContrastiveEmbedding
+from ..evidence import shift_test
+from ..recording import Recording
+from ..spaces import Discrete, Follow, Space, Time
+from ..treatment import Treatment
+from .common import Row, machine, publish, run_grid
+from .stacked import settle
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "draw", "laps", "run", "spaces", "tables"]
+
+FILE = "rat_ca1_lineartrack_nelpy_31.npz"
+ON_TRACK = (4440.0, 5370.0)
+"""Seconds of the recording between which the rat is on the track; before and after it is carried and rests."""
+SPEED, LENGTH = 10.0, 100.0
+"""A lap is a stretch faster than this, in pixels per second, that covers this many of the track's 400 pixels."""
+SMOOTH = 0.25
+"""Seconds: of the Gaussian over the counts, and over the rat's place for its speed."""
+AHEAD = 10
+"""Time steps between a reference and its positive: as far apart as the counts are smoothed."""
+NEIGHBOURS, FOLDS, BINS = 25, 5, 20
+FULL = {"steps": 1_500, "seeds": 4, "shift_steps": 500, "shifts": 39, "folds": range(FOLDS)}
+QUICK = {"steps": 200, "seeds": 1, "shift_steps": 50, "shifts": 4, "folds": range(1)}
+
+
+def laps(folder: str | Path | None = None) -> Recording:
+    """The laps: counts (time, unit) of the units that fire in them, with position along the track and direction.
+
+    folder : where the data are; None for `$ASCRIBO_DATA`, or ../shared/data.
+    """
+    path = Path(folder or os.environ.get("ASCRIBO_DATA", "../shared/data")) / FILE
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file. Set ASCRIBO_DATA to the folder that has {FILE}.")
+    with np.load(path, allow_pickle=False) as file:
+        counts, place, stamps = file["spikes"], file["xy"].astype(np.float64), file["time"]
+        step = float(file["bin_s"])
+    there = (stamps > ON_TRACK[0]) & (stamps < ON_TRACK[1])
+    centred = place - place[there].mean(0)
+    axis = np.linalg.svd(centred[there], full_matrices=False)[2][0]  # the track is straight
+    position = centred @ (axis * np.sign(axis[0]))
+    velocity = np.gradient(ndimage.gaussian_filter1d(position, SMOOTH / step), step)
+    stretch, number = ndimage.label(there & (np.abs(velocity) > SPEED))
+    every = np.arange(1, number + 1)
+    covered = ndimage.maximum(position, stretch, every) - ndimage.minimum(position, stretch, every)
+    kept = np.isin(stretch, every[covered > LENGTH])
+    fires = counts[kept].any(0)
+    return Recording(
+        pd.DataFrame(counts[kept][:, fires], columns=[f"unit{k}" for k in np.flatnonzero(fires)]),
+        {"position": position[kept], "direction": np.where(velocity[kept] > 0, "out", "back")},
+        epochs=stretch[kept],
+        time=stamps[kept],
+    )
+
+
+def spaces() -> dict[str, Space]:
+    """Position, the direction of the lap, and what else moves on smoothly."""
+    return {
+        "position": Follow("position", dim=3, offset=AHEAD),
+        "direction": Discrete("direction", dim=1),
+        "rest": Time(2, offsets=(AHEAD,)),
+    }
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    device: str = "auto",
+    **overrides: Any,
+) -> dict[str, Any]:
+    """Run the experiment; write `track.json` and `track.png` to the folder `out`, return what is in the former.
+
+    quick : 200 training steps, one seed, 4 shifts, one fold. jobs : processes. overrides : other values for `FULL`.
+    """
+    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
+    laps()  # before any process starts: is the file there?
+    shared = {"device": device, "steps": plan["steps"], "seeds": plan["seeds"]}
+    cells: list[dict[str, Any]] = [
+        {"part": "shifts", **shared, "steps": plan["shift_steps"], "shifts": plan["shifts"]},
+        {"part": "calls", **shared},
+        *({"part": "decoding", **shared, "fold": fold} for fold in plan["folds"]),
+    ]
+    began = time.monotonic()
+    rows, resumed = run_grid(
+        _part, cells, out / ".track", jobs=jobs, fresh=fresh, progress=progress, describe=_line
+    )
+    data = laps()
+    found: dict[str, Any] = {
+        "experiment": "track",
+        "protocol": {**plan, "treatment": str(_treatment()), "spaces": {k: repr(v) for k, v in spaces().items()}},
+        "machine": machine(),
+        "elapsed": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,
+        "data": {
+            "laps": int(data.epochs[-1]) + 1,
+            "time_steps": len(data),
+            "units": data.X.shape[1],
+            "spikes": int(data.X.sum()),
+        },
+        "rows": rows,
+        "decoding": _decoded([row for row in rows if row["part"] == "decoding"]),
+        "agreement": _agreement(next(row for row in rows if row["part"] == "calls")["units"]),
+    }
+    return publish("track", out, found, draw)
+
+
+def _part(**cell: Any) -> Row:
+    began = time.monotonic()
+    found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding}[cell["part"]](cell)
+    return {**cell, **found, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _treatment() -> Treatment:
+    return Treatment(smooth=SMOOTH, transform="sqrt")
+
+
+def _model(cell: Mapping[str, Any], **options: Any) -> ContrastiveEmbedding:
+    given = {"seeds": cell["seeds"], "steps": cell["steps"], "device": cell["device"], **options}
+    return ContrastiveEmbedding(spaces(), random_state=0, progress=False, **given)
+
+
+def _shifts(cell: Mapping[str, Any]) -> Row:
+    """Bits of each space with the p-value of the shift test."""
+    found = shift_test(
+        _model(cell), laps().treat(_treatment()), shifts=cell["shifts"], only=["position", "direction"]
+    )
+    return {"spaces": found.round(4).to_dict("records")}
+
+
+def _calls(cell: Mapping[str, Any]) -> Row:
+    """Every unit: its calls, its spikes and its spatial information; and how well the spaces fit."""
+    counts = laps()
+    data = counts.treat(_treatment())
+    model = _model(cell).fit(data)
+    calls = model.attribute(data).calls()
+    information = spatial_information(counts, ["position"], bins=BINS, shuffles=500, min_shift=5.0)
+    units: dict[str, Row] = {
+        row.channel: {"spikes": int(total), "information": round(row.score, 4), "information_p": round(row.p, 4)}
+        for row, total in zip(information.itertuples(), counts.X.sum(0), strict=True)
+    }
+    for row in calls.itertuples():
+        units[row.channel][row.space] = {
+            **{key: round(float(getattr(row, key)), 5) for key in ("score", "ci_low", "ci_high", "p", "q")},
+            "called": bool(row.called),
+        }
+    maps = rate_maps(counts, ["position"], bins=BINS)
+    return {
+        "goodness_of_fit": model.goodness_of_fit_.round(4).to_dict("records"),
+        "units": units,
+        "rate_maps": {name: np.nan_to_num(maps.sel(channel=name).values).round(5).tolist() for name in units},
+        "places": maps["position"].values.round(1).tolist(),
+    }
+
+
+def _decoding(cell: Mapping[str, Any]) -> Row:
+    """Errors of position in the laps of one fold, in pixels: from the embedding, from the counts, from nothing."""
+    counts = laps()
+    data = counts.treat(_treatment())
+    test = data.epochs % FOLDS == cell["fold"]
+    train = Recording(data.X[~test], data.variables[~test], epochs=data.epochs[~test], time=data.time[~test])
+    model = _model(cell).fit(train)
+    position = data.variables["position"].to_numpy()
+    smooth = data.X / np.maximum(np.linalg.norm(data.X, axis=1, keepdims=True), 1e-9)
+    z = np.concatenate([model.transform(data.X[part])[:, : spaces()["position"].dim] for part in (~test, test)])
+    order = np.concatenate([np.flatnonzero(~test), np.flatnonzero(test)])
+    embedding = np.empty_like(z)
+    embedding[order] = z
+    errors = {"constant": np.abs(position[test] - np.median(position[~test]))}
+    for name, inputs in {"embedding": embedding, "counts, cosine": smooth, "counts, Euclidean": data.X}.items():
+        decoder = KNeighborsRegressor(NEIGHBOURS).fit(inputs[~test], position[~test])
+        errors[name] = np.abs(decoder.predict(inputs[test]) - position[test])
+    return {"errors": {name: value.round(2).tolist() for name, value in errors.items()}}
+
+
+def _decoded(rows: list[Row]) -> dict[str, Any]:
+    """Median error of each decoder over all held-out laps, in pixels and as a share of the constant's."""
+    median = {
+        name: float(np.median(np.concatenate([row["errors"][name] for row in rows]))) for name in rows[0]["errors"]
+    }
+    return {
+        name: {"median_error": round(value, 2), "of_constant": round(value / median["constant"], 4)}
+        for name, value in median.items()
+    }
+
+
+def _agreement(units: Mapping[str, Row]) -> dict[str, Any]:
+    """Spatial information of the units that are called for position and of the others, and where the two disagree.
+
+    `p` is that of Mann and Whitney's test that the called ones have more of it.
+    """
+    called, other = (
+        [unit["information"] for unit in units.values() if unit["position"]["called"] is wanted]
+        for wanted in (True, False)
+    )
+    both = called and other
+    return {
+        "called": len(called),
+        "not_called": len(other),
+        "median_information": [float(np.median(part)) if part else None for part in (called, other)],
+        "p": float(stats.mannwhitneyu(called, other, alternative="greater").pvalue) if both else None,
+        "called_without_information": [
+            name for name, u in units.items() if u["position"]["called"] and u["information_p"] > 0.05
+        ],
+        "information_without_call": [
+            name for name, u in units.items() if not u["position"]["called"] and u["information_p"] <= 0.05
+        ],
+    }
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: spaces, decoding, units."""
+    parts = {row["part"]: row for row in result["rows"]}
+    units = [
+        {
+            "unit": name,
+            **{key: unit[key] for key in ("spikes", "information", "information_p")},
+            **{f"{space} q": unit[space]["q"] for space in spaces()},
+            "carries": ", ".join(space for space in spaces() if unit[space]["called"]),
+        }
+        for name, unit in parts["calls"]["units"].items()
+    ]
+    decoding = [{"from": name, **value} for name, value in result["decoding"].items()]
+    agreement = result["agreement"]
+    p = "no test" if agreement["p"] is None else f"p = {agreement['p']:.2g}"
+    return {
+        "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
+        "Position in held-out laps, median error in pixels": pd.DataFrame(decoding),
+        f"Units; spatial information of those called for position above that of others: {p}": pd.DataFrame(units),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Rate maps of the units, in the order of their score for position: called ones dark."""
+    row = next(row for row in result["rows"] if row["part"] == "calls")
+    units = sorted(row["units"], key=lambda name: -row["units"][name]["position"]["score"])
+    ax = figures.new_axes(ax, (5.6, 1.2 + 0.26 * len(units)))
+    for k, name in enumerate(units):
+        rates = np.array(row["rate_maps"][name])
+        called = row["units"][name]["position"]["called"]
+        line = k - 0.85 * rates / max(rates.max(), 1e-12)
+        ax.fill_between(row["places"], k, line, color=figures.PALETTE[0] if called else figures.FAINT, linewidth=0)
+    shown = [f"{name}  {row['units'][name]['position']['score']:.3f}" for name in units]
+    ax.set_yticks(range(len(units)), shown, fontsize=7)
+    ax.set(ylim=(len(units) - 0.4, -1), xlabel="position on the track (pixels)")
+    ax.set_title("Rate maps, by unique variance of position; coloured: called at q = 0.05", fontsize=9)
+    figures.tidy(ax)
+    return ax
+
+
+def _line(row: Row) -> str:
+    return f"{row['part']}{' fold ' + str(row['fold']) if 'fold' in row else ''} ({row['seconds']:.0f} s)"
