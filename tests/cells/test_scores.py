@@ -176,7 +176,34 @@ def test_steps_without_behaviour_are_left_out(data):
 def test_what_is_refused(data):
     with pytest.raises(ValueError, match="no variable 'z'"):
         rate_maps(data, ("x", "z"))
+    with pytest.raises(ValueError, match="expected 1 or 2 variables"):
+        rate_maps(data, ("x", "y", "speed"))
     with pytest.raises(ValueError, match="expected 2 variables"):
-        rate_maps(data, ("x",))
+        grid_score(data, ("x",))
     with pytest.raises(ValueError, match="min_shift=2000"):
         speed_score(data, min_shift=2000)
+
+
+def test_a_track_has_one_dimension():
+    """A field in the third of ten bins: its map, and its information against a hand-made sum."""
+    place = np.tile(np.arange(1000) / 1000, 20)
+    field = ((place >= 0.2) & (place < 0.3)).astype(float)
+    data = Recording(
+        np.stack([field, np.ones_like(field)], 1), {"position": place}, time=np.arange(len(place)) / 40
+    )
+    maps = rate_maps(data, ["position"], bins=10, smooth=0)
+    assert maps.dims == ("channel", "position") and maps.shape == (2, 10)
+    np.testing.assert_allclose(maps[0], np.eye(10)[2], atol=0.02)
+    found = spatial_information(data, "position", bins=10, smooth=0, shuffles=19)
+    np.testing.assert_allclose(found["score"], [np.log2(10), 0], atol=0.03)
+    assert found["chance"][1] == pytest.approx(0, abs=1e-6)
+
+
+def test_chance_is_what_few_spikes_have():
+    """Five spikes lie in five bins of twenty, wherever the animal was: two bits, by chance alone."""
+    rng = np.random.default_rng(0)
+    spikes = np.zeros((20_000, 1))
+    spikes[rng.choice(20_000, 5, replace=False)] = 1
+    data = Recording(spikes, {"x": rng.uniform(size=20_000)}, time=np.arange(20_000) / 40)
+    found = spatial_information(data, ["x"], bins=20, smooth=0).iloc[0]
+    assert 1.5 < found["chance"] < 2.4 and abs(found["score"] - found["chance"]) < 0.8 and found["p"] > 0.05

@@ -47,8 +47,8 @@ STRETCHES = 20
 BLOCKS = (5, 40)
 """Fewest and most blocks of time that the spread of a score is judged by."""
 APART = 10
-"""A block has at least this many lags. Where there is nothing, blocks of as few as five are uncorrelated: news that is
-drawn anew has no memory."""
+"""A block has at least this many lags. Where there is nothing, blocks of as few as five are uncorrelated: news that
+is drawn anew has no memory."""
 CONSTANT = 1e-8
 """Least variance (or deviance) of a channel of which anything can be explained."""
 MOST = 100_000

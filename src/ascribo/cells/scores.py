@@ -38,7 +38,7 @@ def rate_maps(
     bins: int = 20,
     smooth: float = 1.0,
 ) -> xr.DataArray:
-    """Mean of every channel in each bin of two variables, occupancy normalised: DataArray (channel, x, y).
+    """Mean of every channel in each bin of one or two variables, occupancy normalised: DataArray (channel, x, y).
 
     bins : along each variable, over its range. smooth : standard deviation in bins of the Gaussian by which both
     the sums and the occupancy are smoothed. NaN where the animal has not been. Coordinates: centres of the bins.
@@ -52,17 +52,14 @@ def rate_maps(
     >>> [int(i) for i in np.unravel_index(maps[0].values.argmax(), (8, 8))]
     [1, 1]
     """
-    kept, values = _known(recording, variables, 2)
+    kept, values, names = _known(recording, variables, (1, 2))
     bin_of, edges = bins_of(values, bins)
-    weights = Binned(bin_of, bins**2)
-    maps = smoothed(weights.sums(recording.X[kept]), weights.counts, bins, smooth)
-    centres = [(own[1:] + own[:-1]) / 2 for own in edges]
-    first, second = variables
+    shape = (bins,) * len(names)
+    weights = Binned(bin_of, bins ** len(names))
+    maps = smoothed(weights.sums(recording.X[kept]), weights.counts, shape, smooth)
+    centres = {name: (own[1:] + own[:-1]) / 2 for name, own in zip(names, edges, strict=True)}
     return xr.DataArray(
-        maps,
-        dims=("channel", first, second),
-        coords={"channel": recording.channel_names, first: centres[0], second: centres[1]},
-        name="rate",
+        maps, dims=("channel", *names), coords={"channel": recording.channel_names, **centres}, name="rate"
     )
 
 
@@ -76,17 +73,18 @@ def spatial_information(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Σ P r/r̄ log₂ r/r̄ over bins of position, in bits per spike: DataFrame with channel, score and p.
+    """Σ P r/r̄ log₂ r/r̄ over bins of position, in bits per spike: DataFrame with channel, score, p and chance.
 
-    Rates are taken from 0 on: a channel that goes below is lifted by its least value.
+    variables : one, as on a track, or two. Rates are taken from 0 on: a channel that goes below is lifted by its
+    least value. Few spikes lie in few bins whatever the cell does: `chance` is what that alone gives, on average.
     """
-    kept, values = _known(recording, variables, 2)
+    kept, values, names = _known(recording, variables, (1, 2))
     bin_of, _ = bins_of(values, bins)
-    X = _lifted(recording.X[kept])
+    X, shape = _lifted(recording.X[kept]), (bins,) * len(names)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = Binned(np.roll(bin_of, shift), bins**2)
-        return _information(smoothed(weights.sums(X), weights.counts, bins, smooth), weights.counts)
+        weights = Binned(np.roll(bin_of, shift), bins ** len(names))
+        return _information(smoothed(weights.sums(X), weights.counts, shape, smooth), weights.counts)
 
     return _tested(recording, X, score, kept, shuffles, min_shift, seed)
 
@@ -101,18 +99,18 @@ def grid_score(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How much a rate map looks like itself turned by 60° rather than 30°: DataFrame with channel, score and p.
+    """How much a rate map looks like itself turned by 60° rather than 30°: channel, score, p and chance.
 
     The autocorrelogram of the rate map, in a ring around its central peak, is correlated with itself turned: the
     least of the correlations at 60 and 120 degrees, less the greatest at 30, 90 and 150. Of several outer edges of
     the ring the best counts. NaN for a channel whose autocorrelogram has no ring.
     """
-    kept, values = _known(recording, variables, 2)
+    kept, values, _ = _known(recording, variables, (2,))
     bin_of, _ = bins_of(values, bins)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
         weights = Binned(np.roll(bin_of, shift), bins**2)
-        return grid_scores_of(smoothed(weights.sums(X), weights.counts, bins, smooth))
+        return grid_scores_of(smoothed(weights.sums(X), weights.counts, (bins, bins), smooth))
 
     return _tested(recording, recording.X[kept], score, kept, shuffles, min_shift, seed)
 
@@ -127,12 +125,12 @@ def head_direction_score(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Length of the mean vector of the tuning curve, 0 to 1: DataFrame with channel, score and p.
+    """Length of the mean vector of the tuning curve, 0 to 1: DataFrame with channel, score, p and chance.
 
     The curve is occupancy normalised, so that directions the animal prefers do not count more. A channel that goes
     below 0 is lifted by its least value.
     """
-    kept, values = _known(recording, [variable], 1)
+    kept, values, _ = _known(recording, [variable], (1,))
     bin_of = np.minimum((values[:, 0] / period % 1 * bins).astype(np.int64), bins - 1)
     circle = np.exp(2j * np.pi * (np.arange(bins) + 0.5) / bins)
     X = _lifted(recording.X[kept])
@@ -154,8 +152,8 @@ def speed_score(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Size of the correlation with speed: DataFrame with channel, score and p. (Cells may slow down with speed.)"""
-    kept, values = _known(recording, [variable], 1)
+    """Size of the correlation with speed: channel, score, p and chance. (Cells may slow down with speed.)"""
+    kept, values, _ = _known(recording, [variable], (1,))
     X = recording.X[kept] - recording.X[kept].mean(0)
     speed = values[:, 0] - values[:, 0].mean()
     norm = np.linalg.norm(X, axis=0) * np.linalg.norm(speed)
@@ -223,13 +221,13 @@ class Binned:
         return out.T
 
 
-def smoothed(sums: np.ndarray, counts: np.ndarray, bins: int, smooth: float) -> np.ndarray:
-    """Occupancy-normalised maps (channel, bin, bin), NaN where nobody has been."""
-    occupied = counts.reshape(bins, bins)
-    values = sums.reshape(-1, bins, bins)
+def smoothed(sums: np.ndarray, counts: np.ndarray, shape: tuple[int, ...], smooth: float) -> np.ndarray:
+    """Occupancy-normalised maps (channel, *shape), NaN where nobody was. sums (channel, bin), counts (bin,)."""
+    occupied = counts.reshape(shape)
+    values = sums.reshape(-1, *shape)
     if smooth:
         spread = lambda part, sigma: gaussian_filter(part, sigma, mode="constant")  # noqa: E731
-        values = spread(values, (0, smooth, smooth))
+        values = spread(values, (0, *(smooth for _ in shape)))
         weight = spread(occupied, smooth)
     else:
         weight = occupied
@@ -256,11 +254,17 @@ def _lifted(X: np.ndarray) -> np.ndarray:
     return X - np.minimum(X.min(0), 0)
 
 
-def _known(recording: Recording, variables: Sequence[str], least: int) -> tuple[np.ndarray, np.ndarray]:
-    """The steps at which all variables are known, and their values there: (n,), (n, k)."""
+def _known(
+    recording: Recording, variables: str | Sequence[str], wanted: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The steps at which all variables are known, their values there, and their names: (n,), (n, k).
+
+    wanted : how many variables there may be.
+    """
     names = [variables] if isinstance(variables, str) else list(variables)
-    if len(names) != least:
-        raise ValueError(f"expected {least} variable{'s' * (least > 1)}, got {names}.")
+    if len(names) not in wanted:
+        several = "s" * (max(wanted) > 1)
+        raise ValueError(f"expected {' or '.join(map(str, wanted))} variable{several}, got {names}.")
     missing = [name for name in names if name not in recording.variables]
     if missing:
         raise ValueError(f"the recording has no variable {missing[0]!r}; it has {list(recording.variables)}.")
@@ -268,7 +272,7 @@ def _known(recording: Recording, variables: Sequence[str], least: int) -> tuple[
     kept = np.flatnonzero(np.isfinite(values).all(1))
     if not len(kept):
         raise ValueError(f"{names} are missing at all time steps.")
-    return kept, values[kept]
+    return kept, values[kept], names
 
 
 def bins_of(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -278,7 +282,7 @@ def bins_of(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]
         np.minimum((column - own[0]) / (own[-1] - own[0]) * bins, bins - 1).astype(np.int64)
         for column, own in zip(values.T, edges, strict=True)
     ]
-    return each[0] * bins + each[1], edges
+    return np.ravel_multi_index(each, (bins,) * len(each)), edges
 
 
 def _tested(
@@ -290,15 +294,15 @@ def _tested(
     min_shift: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The scores, and for each how often turned behaviour reaches it: p = (1 + reached) / (1 + shuffles)."""
+    """Scores; how often turned behaviour reaches them, p = (1 + reached) / (1 + shuffles); its mean, `chance`."""
     real = score(X, 0)
-    reached, tried = np.zeros(len(real)), np.zeros(len(real))
-    for shift in _shifts(recording, kept, shuffles, min_shift, seed):
-        other = score(X, int(shift))
-        reached += np.nan_to_num(other, nan=-np.inf) >= real
-        tried += 1
-    p = np.where(np.isfinite(real), (1 + reached) / (1 + tried), np.nan)
-    return pd.DataFrame({"channel": recording.channel_names, "score": real, "p": p if shuffles else np.nan})
+    turned = [score(X, int(shift)) for shift in _shifts(recording, kept, shuffles, min_shift, seed)]
+    table = pd.DataFrame({"channel": recording.channel_names, "score": real, "p": np.nan, "chance": np.nan})
+    if turned:
+        others = np.nan_to_num(np.stack(turned), nan=-np.inf)
+        table["p"] = np.where(np.isfinite(real), (1 + (others >= real).sum(0)) / (1 + len(others)), np.nan)
+        table["chance"] = np.where(np.isfinite(real), np.where(np.isfinite(others), others, 0.0).mean(0), np.nan)
+    return table
 
 
 def _shifts(recording: Recording, kept: np.ndarray, number: int, least: float, seed: int) -> np.ndarray:

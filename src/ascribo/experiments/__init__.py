@@ -21,8 +21,13 @@ EXPERIMENTS = {
     "nulls": "whether the shift test keeps its promise on unrelated variables",
     "navigation": "cells of a rat in a box: position, head direction and speed (001, table 3, figure 4)",
     "navigation-noise": "the same with noise on every cell, by every method (001, figure 10)",
+    "navigation-timing": "training and attribution times beside cebra and captum (001, tables 4 and 5)",
 }
-MODULES = {"lambda": "penalties", "navigation-noise": "navigation_noise"}
+MODULES = {
+    "lambda": "penalties",
+    "navigation-noise": "navigation_noise",
+    "navigation-timing": "navigation_timing",
+}
 """Names that no module can have."""
 
 

@@ -174,7 +174,7 @@ def _told_apart(data: NavigationRecording, maps: AttributionMaps) -> Row:
     known = np.isfinite(local).all(1)
     place = data.variables[["x", "y"]].to_numpy()[known]
     weights = Binned(bins_of(place, BINS)[0], BINS**2)
-    lattice = grid_scores_of(smoothed(weights.sums(local[known]), weights.counts, BINS, 1.0))
+    lattice = grid_scores_of(smoothed(weights.sums(local[known]), weights.counts, (BINS, BINS), 1.0))
     lattice = np.nan_to_num(lattice, nan=0.0)
     scores = maps.by_space.sel(space=list(SPACES)).values
     called = maps.calls(Q).pivot(index="channel", columns="space", values="called").loc[data.channel_names]
