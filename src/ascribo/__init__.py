@@ -1,7 +1,8 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
-from . import attribution, evidence, losses, metrics, pairs, penalty, simulate
+from . import attribution, cells, evidence, losses, metrics, pairs, penalty, simulate
 from .behaviour import align_variables
+from .decoding import decode_variables
 from .encoders import MLP, Convolution
 from .estimator import ContrastiveEmbedding
 from .evidence import select_dimension, shift_test
@@ -35,6 +36,8 @@ __all__ = [
     "align_variables",
     "annotate",
     "attribution",
+    "cells",
+    "decode_variables",
     "evidence",
     "from_pynapple",
     "load",

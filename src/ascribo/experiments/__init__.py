@@ -19,6 +19,7 @@ EXPERIMENTS = {
     "calibration": "whether calls keep their false discovery rate, and their power",
     "peers": "calls beside tuning curves, linear models and a decoder",
     "nulls": "whether the shift test keeps its promise on unrelated variables",
+    "track": "units of a real rat on a linear track: position and running direction",
     "navigation": "cells of a rat in a box: position, head direction and speed (001, table 3, figure 4)",
     "navigation-noise": "the same with noise on every cell, by every method (001, figure 10)",
     "navigation-timing": "training and attribution times beside cebra and captum (001, tables 4 and 5)",

@@ -60,8 +60,8 @@ PROTOCOL = {
 
 
 def recording(cell: Mapping[str, Any]) -> NavigationRecording:
-    """The data of a cell."""
-    return navigation(
+    """The data of a cell; without the cells that never fire, which a short recording of spikes may have."""
+    data = navigation(
         cell["simulation"],
         duration=cell["length"] * STEP,
         dt=STEP,
@@ -70,6 +70,8 @@ def recording(cell: Mapping[str, Any]) -> NavigationRecording:
         spikes=cell.get("spikes", False),
         progress=False,
     )
+    silent = data.constant_channels()
+    return data.take_channels([name for name in data.channel_names if name not in silent]) if silent else data
 
 
 def spaces(cell: Mapping[str, Any]) -> dict[str, Space]:

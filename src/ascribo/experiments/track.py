@@ -164,7 +164,12 @@ def _calls(cell: Mapping[str, Any]) -> Row:
     calls = model.attribute(data).calls()
     information = spatial_information(counts, ["position"], bins=BINS, shuffles=500, min_shift=5.0)
     units: dict[str, Row] = {
-        row.channel: {"spikes": int(total), "information": round(row.score, 4), "information_p": round(row.p, 4)}
+        row.channel: {
+            "spikes": int(total),
+            "information": round(row.score, 4),
+            "information_chance": round(row.chance, 4),
+            "information_p": round(row.p, 4),
+        }
         for row, total in zip(information.itertuples(), counts.X.sum(0), strict=True)
     }
     for row in calls.itertuples():
@@ -215,25 +220,25 @@ def _decoded(rows: list[Row]) -> dict[str, Any]:
 def _agreement(units: Mapping[str, Row]) -> dict[str, Any]:
     """Spatial information of the units that are called for position and of the others, and where the two disagree.
 
-    `p` is that of Mann and Whitney's test that the called ones have more of it.
+    In bits per spike, as it is and above what shuffled positions give: few spikes have much of it by chance. `p` is
+    that of Mann and Whitney's test that the called ones have more.
     """
-    called, other = (
-        [unit["information"] for unit in units.values() if unit["position"]["called"] is wanted]
-        for wanted in (True, False)
-    )
-    both = called and other
-    return {
-        "called": len(called),
-        "not_called": len(other),
-        "median_information": [float(np.median(part)) if part else None for part in (called, other)],
-        "p": float(stats.mannwhitneyu(called, other, alternative="greater").pvalue) if both else None,
-        "called_without_information": [
-            name for name, u in units.items() if u["position"]["called"] and u["information_p"] > 0.05
-        ],
-        "information_without_call": [
-            name for name, u in units.items() if not u["position"]["called"] and u["information_p"] <= 0.05
-        ],
-    }
+    called = np.array([unit["position"]["called"] for unit in units.values()])
+    plain = np.array([unit["information"] for unit in units.values()])
+    above = plain - [unit["information_chance"] for unit in units.values()]
+    out: dict[str, Any] = {"called": int(called.sum()), "not_called": int((~called).sum())}
+    for name, values in (("information", plain), ("information_above_chance", above)):
+        parts = values[called], values[~called]
+        known = all(len(part) for part in parts)
+        out[name] = {
+            "medians": [round(float(np.median(part)), 4) if len(part) else None for part in parts],
+            "p": float(stats.mannwhitneyu(*parts, alternative="greater").pvalue) if known else None,
+        }
+    significant = np.array([unit["information_p"] <= 0.05 for unit in units.values()])
+    names = np.array(list(units))
+    out["called_without_information"] = names[called & ~significant].tolist()
+    out["information_without_call"] = names[~called & significant].tolist()
+    return out
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -242,19 +247,21 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     units = [
         {
             "unit": name,
-            **{key: unit[key] for key in ("spikes", "information", "information_p")},
+            **{key: unit[key] for key in ("spikes", "information", "information_chance", "information_p")},
             **{f"{space} q": unit[space]["q"] for space in spaces()},
             "carries": ", ".join(space for space in spaces() if unit[space]["called"]),
         }
         for name, unit in parts["calls"]["units"].items()
     ]
     decoding = [{"from": name, **value} for name, value in result["decoding"].items()]
-    agreement = result["agreement"]
-    p = "no test" if agreement["p"] is None else f"p = {agreement['p']:.2g}"
+    p = result["agreement"]["information_above_chance"]["p"]
+    said = "no test" if p is None else f"p = {p:.2g}"
     return {
         "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
         "Position in held-out laps, median error in pixels": pd.DataFrame(decoding),
-        f"Units; spatial information of those called for position above that of others: {p}": pd.DataFrame(units),
+        f"Units; is the information (above chance) of those called for position the greater? {said}": pd.DataFrame(
+            units
+        ),
     }
 
 

@@ -1,0 +1,138 @@
+"""The experiments on navigation with tiny protocols: every row is there, and conclusions follow from them."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ratinabox")
+
+from ascribo.attribution import METHODS
+from ascribo.experiments import find, navigation, navigation_noise, navigation_timing, rats, stacked
+from ascribo.experiments.boxes import MODES, OURS, PAPERS
+
+TINY = {"length": 700, "steps": 5, "batch": 32, "samples": 20, "costly": 3, "data_seeds": [0]}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("results")
+    plan = {**TINY, "simulations": [0], "modes": MODES[2:], "penalties": ["none"], "mixed": 0}
+    return out, navigation.run(out, device="cpu", progress=False, **plan)
+
+
+def test_names_find_their_modules():
+    assert find("navigation") is navigation and find("navigation-noise") is navigation_noise
+    assert find("navigation-timing") is navigation_timing
+
+
+def test_every_model_has_its_row(done):
+    _, result = done
+    every = [row for row in result["rows"] if row["mode"] == rats.ALL]
+    assert [r.get("spikes", False) for r in every] == [False, True]
+    for row in every:
+        assert list(row["auroc"]) == list(rats.SPACES)
+        assert all(0 <= v <= 1 for own in row["auroc"].values() for v in own.values())
+        for space, calls in row["calls"].items():
+            assert calls["false"] <= calls["called"] and 0 <= calls["power"] <= 1
+            assert calls["fdp"] == pytest.approx(calls["false"] / max(1, calls["called"]), abs=1e-4)
+            assert space in row["decoding"]
+        assert 0 <= row["types"]["rule"] <= 1 and 0 <= row["types"]["cross_validated"] <= 1
+    (position,) = [row for row in result["rows"] if row["mode"] != rats.ALL]
+    assert list(position["entries"]) == list(PAPERS) and set(position["channels"]) == {*PAPERS, *OURS}
+    assert set(position["bits"]) == {"position", "rest"}
+
+
+def test_cells_are_rates_of_every_simulation_spikes_mixed_cells_and_the_papers_modes():
+    plan = stacked.settle(navigation.FULL)
+    found = navigation.cells(plan)
+    every = [c for c in found if c["mode"] == rats.ALL]
+    kinds = [(c["simulation"], c.get("spikes", False), c.get("mixed", 0)) for c in every]
+    assert kinds == [*((k, False, 0) for k in range(5)), (0, True, 0), (0, False, 60)]
+    assert len(found) - len(every) == 3 * 2 * 3 and {c["simulation"] for c in found[len(every) :]} == {0}
+    some = rats.recording({"simulation": 0, "length": 300, "mixed": 9})
+    assert some.X.shape == (300, 409)
+
+
+def test_what_is_concluded_follows_from_the_rows(done):
+    _, result = done
+    first = result["rows"][0]
+    assert result["summary"]["simulations"] == 1  # spikes are not counted among the rates
+    for space in rats.SPACES:
+        assert result["summary"]["auroc"][space] == first["auroc"][space]["unique_variance"]
+        assert result["summary"]["fdr"][space] == first["calls"][space]["fdp"]
+        assert result["summary"]["power"][space] == first["calls"][space]["power"]
+    met = result["summary"]["met"]
+    assert len(met) == 10
+    good = {"auroc": dict.fromkeys(rats.SPACES, 1.0), "types": {"cross_validated": 0.96}}
+    good |= {"fdr": dict.fromkeys(rats.SPACES, 0.04), "power": dict.fromkeys(rats.SPACES, 0.96)}
+    assert all(navigation._met(good).values())
+    for key, worse in (("fdr", 0.06), ("power", 0.94), ("auroc", 0.998)):
+        assert sum(not v for v in navigation._met({**good, key: {**good[key], "speed": worse}}).values()) == 1
+
+
+def test_what_is_written(done):
+    out, result = done
+    assert sorted(p.name for p in out.iterdir()) == ["navigation.json", "navigation.png"]
+    assert json.loads((out / "navigation.json").read_text()) == json.loads(json.dumps(result))
+    shown = navigation.tables(result)
+    assert len(shown) == 6 and all(len(table) for table in shown.values())
+
+
+def test_spaces_of_the_papers_modes():
+    hybrid = rats.spaces({"mode": "hybrid contrastive"})
+    assert (hybrid["position"].dim, hybrid["rest"].dim) == (4, 10)
+    assert hybrid["rest"].offsets == tuple(range(1, 11)) and hybrid["position"].offset == 10
+    assert list(rats.spaces({"mode": "supervised contrastive"})) == ["position"]
+
+
+def test_types_are_told_apart_by_maps_that_show_them():
+    """Maps made by hand: each cell scores in its own space, grids in a lattice, places in one field."""
+    data = rats.recording({"simulation": 0, "length": 2_500})
+    place = data.variables[["x", "y"]].to_numpy()
+    types, rng = data.types, np.random.default_rng(0)
+    assert data.truth is not None
+    local = 0.01 * rng.normal(size=(2_500, 400))
+    carries = np.isin(types, ("place", "grid"))
+    local[:, carries] += np.maximum(data.rates[:, carries], 0)
+
+    class Maps:
+        by_space = data.truth * 0.2 + 0.001 * rng.normal(size=(400, 3))
+
+        def over_time(self):
+            return data.truth.expand_dims(time=2_500).astype(float) * 0 + local[:, :, None]
+
+        def calls(self, q):
+            table = data.truth.to_series().rename("called").reset_index()
+            return table
+
+    found = rats._told_apart(data, Maps())  # type: ignore[arg-type]
+    assert place.shape == (2_500, 2) and found["rule"] > 0.95 and found["cross_validated"] > 0.97
+    assert found["grid_score"]["grid"] > 0.5 > 0.3 > found["grid_score"]["place"]
+
+
+def test_noise(tmp_path):
+    plan = {**TINY, "noises": [3.0], "simulations": [0]}
+    result = navigation_noise.run(tmp_path, device="cpu", progress=False, **plan)
+    assert [row["noise"] for row in result["rows"]] == [3.0]
+    assert {cell["method"] for cell in result["cells"]} == set(METHODS)
+    assert len(result["cells"]) == 3 * len(METHODS)
+    assert list(result["met"]) == ["auROC position ≥ 0.99 at noise 3", "auROC head_direction ≥ 0.99 at noise 3"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["navigation-noise.json", "navigation-noise.png"]
+    assert len(navigation_noise.tables(result)) == 5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_timing_without_cebra(tmp_path, monkeypatch):
+    pytest.importorskip("captum")
+    monkeypatch.setattr(navigation_timing, "unique_variances", lambda *given: None)
+    plan = {"length": 600, "batch": 16, "rounds": 1, "timed": 2, "fitted": 3, "samples": 4}
+    result = navigation_timing.run(tmp_path, progress=False, cebra=None, **plan)
+    assert result["cebra"] is None and len(result["training"]) == 6
+    names = list(result["attribution"])
+    assert sum(n.startswith("captum") for n in names) == 5 and sum(n.startswith("ascribo") for n in names) == 8
+    for own in (*result["training"].values(), *result["attribution"].values()):
+        assert len(own["rounds"]) == 1 and own["median_wall_ms"] == own["rounds"][0]["wall_ms"] > 0
+    assert (tmp_path / "navigation-timing.png").exists() and len(navigation_timing.tables(result)) == 2
+    with pytest.raises(ValueError, match="'cuda'"):
+        navigation_timing.run(tmp_path, device="cuda")
