@@ -11,6 +11,7 @@ import pytest
 from ascribo import cli, figures
 from ascribo.experiments import boxes, common, find, significance, table1
 from ascribo.experiments.boxes import MODES, PAPERS
+from ascribo.experiments.stacked import settle
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 INVERTED = "inverted_neuron_gradient"
@@ -199,7 +200,7 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
 
 
 def test_quick_is_shorter():
-    quick, full = (table1.settle(table1.FULL, preset) for preset in (table1.QUICK, {}))
+    quick, full = (settle(table1.FULL, preset) for preset in (table1.QUICK, {}))
     assert len(table1.cells(full)) == 360 and len(table1.cells(quick)) == 54
     assert quick["steps"] == 3000 and full["steps"] == 20_000
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..pairs import regression_values
 from ..spaces import Discrete, Space
-from .news import draw_anew, wave_numbers
+from .news import draw_anew, wave_heights, wave_numbers
 
 __all__ = ["Question", "news_draws", "space_values", "wave_phases", "white"]
 
@@ -51,7 +51,9 @@ class Question:
         if self.waves is None:
             return inputs
         phase = inputs @ self.waves
-        return torch.cat([inputs, 2**0.5 * phase.cos(), 2**0.5 * phase.sin()], -1)
+        heights = wave_heights().to(inputs)
+        heights = heights.repeat(self.waves.shape[1] // len(heights))  # for each space
+        return torch.cat([inputs, heights * phase.cos(), heights * phase.sin()], -1)
 
     @property
     def wide_masks(self) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..pairs import same_segment
 
-__all__ = ["draw_anew", "news_lag", "resample", "wave_numbers"]
+__all__ = ["draw_anew", "news_lag", "resample", "wave_heights", "wave_numbers"]
 
 SETTLED = 0.9
 """The news is taken over the first lag at which the variables' autocorrelation has fallen to this."""
@@ -35,11 +35,16 @@ def wave_numbers(variables: int) -> Tensor:
     >>> wave_numbers(2).shape
     torch.Size([2, 32])
     """
-    rng = np.random.default_rng(0)
-    towards = rng.standard_normal((variables, WAVES))
-    low, high = np.log(NUMBERS)
-    lengths = np.exp(rng.uniform(low, high, WAVES))
-    return torch.from_numpy(towards / np.linalg.norm(towards, axis=0) * lengths)
+    towards = np.random.default_rng(0).standard_normal((variables, WAVES))
+    return torch.from_numpy(towards / np.linalg.norm(towards, axis=0) * np.geomspace(*NUMBERS, WAVES))
+
+
+def wave_heights() -> Tensor:
+    """How high those waves are, (32,): the shorter the lower, so that what is smooth is learned first.
+
+    All of one height, they would double the noise of the scores of channels that are smooth and noisy.
+    """
+    return torch.from_numpy(2**0.5 / np.maximum(1.0, np.geomspace(*NUMBERS, WAVES)))
 
 
 def news_lag(values: Sequence[np.ndarray], segments: np.ndarray) -> int:

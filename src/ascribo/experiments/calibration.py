@@ -30,7 +30,7 @@ from ..simulate.mixed import mixed
 from ..spaces import Discrete, Follow, Space, Time
 from . import stacked
 from .common import Row, publish
-from .stacked import TRAINING, Cell, Study, settle
+from .stacked import TRAINING, Cell, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,10 @@ CONDITIONS: dict[str, Cell] = {
     "mixed, counts": {**MIXED, "snr": None, "counts": True},
     "mixed, labels": {**MIXED, "labels": 4},
 }
-FULL = {**TRAINING, "conditions": list(CONDITIONS), "data_seeds": range(10)}
+FULL = {
+    **{key: TRAINING[key] for key in ("steps", "batch")},
+    **{"conditions": list(CONDITIONS), "data_seeds": range(10)},
+}
 QUICK = {"conditions": ["4 latents, SNR 3", "mixed, correlation 0.5"], "data_seeds": range(2)}
 FOLLOWED = {"a": 1, "b": 2}
 """Spaces of the mixed recordings with their numbers of variables; two more latents are hidden."""
@@ -144,40 +147,26 @@ STUDY = Study(
 )
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `calibration.json` and `calibration.png` to `out`, return what is in the former.
-
-    quick : two conditions and two recordings each, instead of 23 and ten. Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
+def cells(plan: Mapping[str, Any]) -> list[Cell]:
+    """Recordings of all conditions."""
     training = {key: plan[key] for key in ("steps", "batch")}
     numbers = {name: k for k, name in enumerate(CONDITIONS)}
-    cells = [
+    return [
         {**CONDITIONS[name], "condition": name, "number": numbers[name], "data_seed": seed, **training}
         for name in plan["conditions"]
         for seed in plan["data_seeds"]
     ]
-    protocol = {k: v for k, v in plan.items() if k not in ("length", "samples", "costly")}
-    result = stacked.run(
-        *("calibration", STUDY, cells, Path(out)),
-        protocol={**protocol, "cells": {name: dict(CONDITIONS[name]) for name in plan["conditions"]}},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    result["conditions"] = [
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    chosen = dict.fromkeys(row["condition"] for row in result["rows"])
+    conditions = [
         _condition(name, [row for row in result["rows"] if name in (None, row["condition"])], level)
-        for name in (*plan["conditions"], None)
+        for name in (*chosen, None)
         for level in LEVELS
     ]
-    return publish("calibration", Path(out), result, draw)
+    return publish("calibration", out, {**result, "conditions": conditions}, draw)
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -261,3 +250,11 @@ def _condition(name: str | None, rows: Sequence[Row], level: float) -> Row:
         "power": round(hits / max(1, sum(each["carried"] for each in found)), 4),
         "refused": sum(len(row["collapsed"]) for row in rows),
     }
+
+
+run = stacked.experiment(
+    *("calibration", STUDY, FULL, QUICK),
+    cells=cells,
+    protocol={"conditions_are": {name: dict(cell) for name, cell in CONDITIONS.items()}},
+    conclude=conclude,
+)

@@ -19,7 +19,7 @@ from . import boxes, stacked, table1
 from .boxes import OURS, PAPERS
 from .common import Row, publish, row_files
 from .showing import curves, fits, side_by_side, spell, took
-from .stacked import Cell, settle, summarise
+from .stacked import Cell, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,32 +39,6 @@ def cells(plan: Mapping[str, Any]) -> list[Cell]:
     """Those of table 1 without the supervised contrastive ones, and hybrid ones with more latents."""
     far = {**plan, "modes": [HYBRID], "dims": plan["far_dims"], "data_seeds": plan["far_data_seeds"]}
     return table1.cells({**plan, "modes": [SUPERVISED, HYBRID]}) + table1.cells(far)
-
-
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `fig3.json` and `fig3.png` to the folder `out`, return what is in the former.
-
-    quick : the quick form of table 1, and 12 latents with two data seeds instead of 12, 15, 20 with five.
-    fresh : nor take anything from table 1. Otherwise as `table1.run`.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    wanted = cells(plan)
-    result = stacked.run(
-        *("fig3", table1.STUDY, wanted, out),
-        protocol={**plan, **boxes.PROTOCOL},
-        known=[] if fresh else _known(wanted, out),
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, out)
 
 
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -112,3 +86,12 @@ def _known(wanted: Sequence[Cell], out: Path) -> list[Row]:
     if finished.exists():
         return json.loads(finished.read_text())["rows"]
     return [json.loads(file.read_text()) for file in row_files(wanted, out / ".table1") if file.exists()]
+
+
+run = stacked.experiment(
+    *("fig3", table1.STUDY, FULL, QUICK),
+    cells=cells,
+    protocol=boxes.PROTOCOL,
+    conclude=conclude,
+    known=_known,
+)

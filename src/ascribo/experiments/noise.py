@@ -20,7 +20,7 @@ from . import boxes, stacked
 from .boxes import Scores
 from .common import Row, publish
 from .showing import curves, fits, method_styles, side_by_side, spell, took
-from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+from .stacked import TRAINING, Cell, Study, grid, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,31 +51,6 @@ STUDY = Study(
 )
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `noise.json` and `noise.png` to the folder `out`, return what is in the former.
-
-    quick : no noise, SNR 3 and 1, six latents, two data seeds, instead of six levels, 6 and 9 latents, five seeds.
-    Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    axes = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "data_seed": "data_seeds"}
-    result = stacked.run(
-        *("noise", STUDY, grid(plan, **axes), Path(out)),
-        protocol={**plan, **boxes.PROTOCOL, "channels_on": "each its own scale"},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
-
-
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
     """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
     return publish("noise", out, {**result, "cells": summarise(result["rows"], "channels", BY)}, draw)
@@ -103,3 +78,12 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     ax.set_xticks(range(len(levels)), ["no noise" if snr is None else f"{snr:g}" for snr in levels])
     ax.set(xlabel="SNR (variance of a channel over that of its noise)", title=f"penalty {first}")
     return ax
+
+
+AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "data_seed": "data_seeds"}
+run = stacked.experiment(
+    *("noise", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, **AXES),
+    protocol={**boxes.PROTOCOL, "channels_on": "each its own scale"},
+    conclude=conclude,
+)

@@ -24,7 +24,7 @@ from . import boxes, stacked
 from .boxes import OURS, Scores
 from .common import Row, publish
 from .showing import fits, spell, took
-from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+from .stacked import TRAINING, Cell, Study, grid, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,31 +65,6 @@ STUDY = Study(
     data=("dim", "data_seed", "length", "snr", "scale"),
     one_scale=True,
 )
-
-
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `lambda.json` and `lambda.png` to the folder `out`, return what is in the former.
-
-    quick : six latents, two scales, one data seed, instead of three numbers of latents, four scales, three seeds.
-    Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    axes = {"mode": "modes", "dim": "dims", "snr": "snrs", "scale": "scales", "penalty": "penalties"}
-    result = stacked.run(
-        *("lambda", STUDY, grid(plan, **axes, data_seed="data_seeds"), Path(out)),
-        protocol={**plan, **boxes.PROTOCOL},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
 
 
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -182,3 +157,12 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 def _noise(snr: float | None) -> str:
     return "no noise" if snr is None else f"SNR {snr:g}"
+
+
+AXES = {"mode": "modes", "dim": "dims", "snr": "snrs", "scale": "scales", "penalty": "penalties"}
+run = stacked.experiment(
+    *("lambda", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    protocol=boxes.PROTOCOL,
+    conclude=conclude,
+)

@@ -19,7 +19,7 @@ from . import boxes, stacked
 from .boxes import COSTLY, Scores
 from .common import Row, publish
 from .showing import curves, fits, method_styles, side_by_side, spell, took
-from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+from .stacked import TRAINING, Cell, Study, grid, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,31 +50,6 @@ STUDY = Study(
 )
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `samples.json` and `samples.png` to the folder `out`, return what is in the former.
-
-    quick : up to 100,000 time steps and two data seeds, instead of up to a million and five.
-    Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    axes = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs"}
-    result = stacked.run(
-        *("samples", STUDY, grid(plan, **axes, length="lengths", data_seed="data_seeds"), Path(out)),
-        protocol={**plan, **boxes.PROTOCOL, "channels_on": "each its own scale"},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
-
-
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
     """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
     return publish("samples", out, {**result, "cells": summarise(result["rows"], "channels", ("length",))}, draw)
@@ -98,3 +73,12 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     ax = curves(series, lambda cell: cell["length"], ax, styles=styles)
     ax.set(xlabel="time steps of the recording", xscale="log")
     return ax
+
+
+AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "length": "lengths"}
+run = stacked.experiment(
+    *("samples", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    protocol={**boxes.PROTOCOL, "channels_on": "each its own scale"},
+    conclude=conclude,
+)

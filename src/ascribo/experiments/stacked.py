@@ -32,7 +32,7 @@ from ..spaces import Space
 from ..training import Settings, device_of, one_thread, train
 from .common import Row, machine, row_files, run_grid, summary, write_json
 
-__all__ = ["TRAINING", "Cell", "Study", "grid", "run", "run_cells", "settle", "summarise"]
+__all__ = ["TRAINING", "Cell", "Study", "experiment", "grid", "run", "run_cells", "settle", "summarise"]
 
 Cell = Mapping[str, Any]
 WORK = 4e9
@@ -108,6 +108,53 @@ def summarise(rows: Sequence[Row], kind: str, by: Sequence[str], methods: Sequen
         for method in (group[0][kind] if methods is None else methods)
         if method in group[0][kind]
     ]
+
+
+def experiment(
+    name: str,
+    study: Study,
+    full: Mapping[str, Any],
+    brief: Mapping[str, Any],
+    *,
+    cells: Callable[[dict[str, Any]], Sequence[Cell]],
+    protocol: Mapping[str, Any],
+    conclude: Callable[[dict[str, Any], Path], dict[str, Any]],
+    known: Callable[[Sequence[Cell], Path], Sequence[Row]] | None = None,
+) -> Callable[..., dict[str, Any]]:
+    """The `run` of an experiment.
+
+    full, brief : its plan, and what the quick form has otherwise. cells : of a plan. protocol : what else there is
+    to say of it. conclude : adds to the rows what follows from them, and publishes. known : see `run`; not asked
+    for by a fresh run.
+    """
+
+    def whole(
+        out: str | Path = "results",
+        *,
+        quick: bool = False,
+        jobs: int = 1,
+        fresh: bool = False,
+        progress: bool = True,
+        device: str = "auto",
+        **overrides: Any,
+    ) -> dict[str, Any]:
+        plan, folder = settle(full, brief if quick else {}, **overrides), Path(out)
+        wanted = cells(plan)
+        result = run(
+            *(name, study, wanted, folder),
+            protocol={**plan, **protocol},
+            known=[] if known is None or fresh else known(wanted, folder),
+            **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
+        )
+        return conclude(result, folder)
+
+    whole.__name__ = "run"
+    whole.__doc__ = f"""Run the experiment; write `{name}.json` and its figure to `out`; return the former.
+
+    quick : `QUICK` beside `FULL` says what is less. jobs : processes. device : "auto" is a GPU if there is one.
+    fresh : do not go on from an interrupted run. overrides : other values for what is in `FULL`.
+    """
+    return whole
 
 
 def run(

@@ -20,7 +20,7 @@ from . import boxes, significance, stacked
 from .boxes import MODES, OURS, PAPERS, Scores
 from .common import Row, publish
 from .showing import compared, dots, fits, published, side_by_side, took
-from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+from .stacked import TRAINING, Cell, Study, grid, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,31 +70,6 @@ def cells(plan: Mapping[str, Any]) -> list[Cell]:
     return grid(plan, mode="modes", penalty="penalties", dim="dims", data_seed="data_seeds")
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `table1.json` and `table1.png` to the folder `out`, return what is in the former.
-
-    quick : total dimension 4, 6, 9, three data seeds and 3,000 training steps, instead of 4 to 9, ten and 20,000.
-    jobs : processes. device : "auto" is a GPU if there is one. fresh : do not go on from an interrupted run.
-    overrides : other values for what is in `FULL`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    result = stacked.run(
-        *("table1", STUDY, cells(plan), Path(out)),
-        protocol={**plan, **boxes.PROTOCOL},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
-
-
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
     """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
     cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
@@ -117,3 +92,6 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """All cells by entries, beside the paper's."""
     return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
+
+
+run = stacked.experiment(*("table1", STUDY, FULL, QUICK), cells=cells, protocol=boxes.PROTOCOL, conclude=conclude)

@@ -22,7 +22,7 @@ from . import boxes, stacked
 from .boxes import OBSERVED, OURS, PAPERS, Scores
 from .common import Row, publish
 from .showing import compared, dots, fits, published, side_by_side, took
-from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+from .stacked import TRAINING, Cell, Study, grid, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,30 +85,6 @@ STUDY = Study(
 )
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `table2.json` and `table2.png` to the folder `out`, return what is in the former.
-
-    quick : total dimension 4 and 6, two data seeds and 3,000 training steps, instead of 4 to 9, ten and 20,000.
-    Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    result = stacked.run(
-        *("table2", STUDY, grid(plan, penalty="penalties", dim="dims", data_seed="data_seeds"), Path(out)),
-        protocol={**plan, **boxes.PROTOCOL, "mode": "hybrid contrastive, z1 observed, map of z2"},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
-
-
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
     """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
     cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
@@ -136,3 +112,11 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 def _names(cell: Cell) -> tuple[str, ...]:
     return tuple(f"c{k}" for k in range(cell["dim"] - OBSERVED))
+
+
+run = stacked.experiment(
+    *("table2", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, penalty="penalties", dim="dims", data_seed="data_seeds"),
+    protocol={**boxes.PROTOCOL, "mode": "hybrid contrastive, z1 observed, map of z2"},
+    conclude=conclude,
+)
