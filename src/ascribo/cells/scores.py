@@ -282,7 +282,7 @@ def bins_of(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]
         np.minimum((column - own[0]) / (own[-1] - own[0]) * bins, bins - 1).astype(np.int64)
         for column, own in zip(values.T, edges, strict=True)
     ]
-    return np.ravel_multi_index(each, (bins,) * len(each)), edges
+    return np.asarray(np.ravel_multi_index(each, (bins,) * len(each))), edges
 
 
 def _tested(

@@ -152,13 +152,14 @@ def _paired(rows: Sequence[Row]) -> list[Row]:
         difference = np.array([own[data] - other[data] for data in own.keys() & other.keys()])
         if not difference.any():
             continue
+        found: Any = stats.wilcoxon(difference, alternative="greater")
         out.append(
             {
                 "group": ":".join(cell),
                 "difference": round(float(difference.mean()), 6),
                 "better": int((difference > 0).sum()),
                 "worse": int((difference < 0).sum()),
-                "p": float(stats.wilcoxon(difference, alternative="greater").pvalue),
+                "p": float(found.pvalue),
             }
         )
     return sorted(out, key=lambda row: row["difference"])

@@ -65,8 +65,8 @@ def laps(folder: str | Path | None = None) -> Recording:
     axis = np.linalg.svd(centred[there], full_matrices=False)[2][0]  # the track is straight
     position = centred @ (axis * np.sign(axis[0]))
     velocity = np.gradient(ndimage.gaussian_filter1d(position, SMOOTH / step), step)
-    stretch, number = ndimage.label(there & (np.abs(velocity) > SPEED))
-    every = np.arange(1, number + 1)
+    stretch: Any = ndimage.label(there & (np.abs(velocity) > SPEED))[0]  # type: ignore[index]
+    every = np.arange(1, stretch.max() + 1)
     covered = ndimage.maximum(position, stretch, every) - ndimage.minimum(position, stretch, every)
     kept = np.isin(stretch, every[covered > LENGTH])
     fires = counts[kept].any(0)
@@ -81,7 +81,7 @@ def laps(folder: str | Path | None = None) -> Recording:
 def spaces() -> dict[str, Space]:
     """Position, the direction of the lap, and what else moves on smoothly."""
     return {
-        "position": Follow("position", dim=3, offset=AHEAD),
+        "position": Follow(("position",), dim=3, offset=AHEAD),
         "direction": Discrete("direction", dim=1),
         "rest": Time(2, offsets=(AHEAD,)),
     }
@@ -143,9 +143,10 @@ def _treatment() -> Treatment:
     return Treatment(smooth=SMOOTH, transform="sqrt")
 
 
-def _model(cell: Mapping[str, Any], **options: Any) -> ContrastiveEmbedding:
-    given = {"seeds": cell["seeds"], "steps": cell["steps"], "device": cell["device"], **options}
-    return ContrastiveEmbedding(spaces(), random_state=0, progress=False, **given)
+def _model(cell: Mapping[str, Any]) -> ContrastiveEmbedding:
+    given = {key: cell[key] for key in ("seeds", "steps", "device")}
+    # a unit may fire in held-out laps alone
+    return ContrastiveEmbedding(spaces(), drop_constant=True, random_state=0, progress=False, **given)
 
 
 def _shifts(cell: Mapping[str, Any]) -> Row:
@@ -170,9 +171,9 @@ def _calls(cell: Mapping[str, Any]) -> Row:
             "information_chance": round(row.chance, 4),
             "information_p": round(row.p, 4),
         }
-        for row, total in zip(information.itertuples(), counts.X.sum(0), strict=True)
+        for row, total in zip(_rows(information), counts.X.sum(0), strict=True)
     }
-    for row in calls.itertuples():
+    for row in _rows(calls):
         units[row.channel][row.space] = {
             **{key: round(float(getattr(row, key)), 5) for key in ("score", "ci_low", "ci_high", "p", "q")},
             "called": bool(row.called),
@@ -281,6 +282,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     ax.set_title("Rate maps, by unique variance of position; coloured: called at q = 0.05", fontsize=9)
     figures.tidy(ax)
     return ax
+
+
+def _rows(table: Any) -> Any:
+    return table.itertuples()
 
 
 def _line(row: Row) -> str:

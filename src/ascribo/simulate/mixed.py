@@ -190,7 +190,8 @@ def mixed(
     recording.effects = xr.DataArray([shares for _, shares in drawn], dims=("channel", "space"), coords=coords)
     numbers = slice(hidden, hidden + observed)
     across = owner[numbers, None] != owner[numbers]
-    recording.correlation = float(np.corrcoef(z[:, numbers].T)[across].mean()) if across.any() else 0.0
+    together = np.atleast_2d(np.corrcoef(z[:, numbers].T))
+    recording.correlation = float(together[across].mean()) if across.any() else 0.0
     return recording
 
 
