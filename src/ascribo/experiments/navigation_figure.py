@@ -78,9 +78,9 @@ def _modes(cells: list[Mapping[str, Any]], ax: Axes) -> Axes:
         colour = figures.INK if method == METHOD else figures.PALETTE[k % len(figures.PALETTE)]
         ax.scatter(at, list(own.values()), s=14, color=colour, label=method.replace("_", " "))
     names = {"none": "no penalty", "regularized": "regularized"}
-    ax.set_xticks(range(len(columns)), [f"{mode.replace(' contrastive', '')}\n{names[p]}" for mode, p in columns])
+    ax.set_xticks(range(len(columns)), [f"{mode.replace(' ', chr(10))}\n{names[p]}" for mode, p in columns])
     ax.tick_params(axis="x", labelsize=6.5)
-    ax.set(ylabel="auROC of position", ylim=(0.45, 1.01))
+    ax.set(ylabel="auROC of position", ylim=(min(0.45, *(cell["mean"] - 0.02 for cell in cells)), 1.01))
     figures.tidy(ax, "By training mode and method")
-    ax.legend(fontsize=5.5, frameon=False, loc="lower right", ncol=2)
+    ax.legend(fontsize=5.5, frameon=False, loc="lower left", ncol=2)
     return ax
