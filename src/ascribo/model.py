@@ -211,7 +211,8 @@ def unique_variances(
         questions.append(attribution.ask(*given, counts=counts))
     groups: dict[tuple, list[int]] = {}
     for k, question in enumerate(questions):
-        groups.setdefault((question.x.shape[1], question.masks.shape), []).append(k)
+        waves = None if question.waves is None else question.waves.shape
+        groups.setdefault((question.x.shape[1], question.masks.shape, waves), []).append(k)
     maps: dict[int, AttributionMaps] = {}
     for members in groups.values():
         seeds = [list(range(models[k].seeds)) for k in members]

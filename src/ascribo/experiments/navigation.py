@@ -27,7 +27,7 @@ from .common import Row, publish
 from .navigation_figure import panels
 from .rats import ALL, SPACES
 from .showing import compared, fits, side_by_side, took
-from .stacked import TRAINING, Cell, Study, grid, settle, summarise
+from .stacked import TRAINING, Cell, Study, grid, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,30 +75,6 @@ STUDY = Study(
     data=("simulation", "noise", "spikes", "mixed", "length"),
     one_scale=False,
 )
-
-
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `navigation.json` and `navigation.png` to `out`, return what is in the former.
-
-    quick : 1,000 training steps, one model a mode, two simulations, instead of 3,000, three and five.
-    Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    result = stacked.run(
-        *("navigation", STUDY, cells(plan), Path(out)),
-        protocol={**plan, **rats.PROTOCOL},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
 
 
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -198,3 +174,8 @@ def _figure_data(data: NavigationRecording, model: FittedModel, maps: Attributio
         "scores": maps.by_space.sel(space=list(SPACES)).values.round(5).tolist(),
         "type_of_channel": data.types.tolist(),
     }
+
+
+run = stacked.experiment(
+    *("navigation", STUDY, FULL, QUICK), cells=cells, protocol=rats.PROTOCOL, conclude=conclude
+)

@@ -21,7 +21,7 @@ from . import boxes, rats, stacked
 from .common import Row, publish, summary
 from .rats import ALL, SPACES
 from .showing import curves, method_styles, spell, took
-from .stacked import TRAINING, Cell, Study, grid, settle
+from .stacked import TRAINING, Cell, Study, grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,31 +48,6 @@ STUDY = Study(
     data=("simulation", "noise", "spikes", "mixed", "length"),
     one_scale=False,
 )
-
-
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `navigation-noise.json` and its figure to `out`, return what is in the former.
-
-    quick : no noise and three standard deviations, one simulation, 1,000 steps, instead of five levels, two
-    simulations and 3,000. Otherwise as `table1.run`.
-    """
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
-    axes = {"mode": "modes", "penalty": "penalties", "noise": "noises", "simulation": "simulations"}
-    result = stacked.run(
-        *("navigation-noise", STUDY, grid(plan, **axes, data_seed="data_seeds"), Path(out)),
-        protocol={**plan, **rats.PROTOCOL},
-        **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": device},
-    )
-    return conclude(result, Path(out))
 
 
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -130,3 +105,12 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     ax.set(xlabel="noise, in standard deviations of the cell", ylabel="auROC of position")
     ax.set_ylim(min(0.45, *(float(np.min(c["ci95"])) for c in chosen)), 1.01)
     return ax
+
+
+AXES = {"mode": "modes", "penalty": "penalties", "noise": "noises", "simulation": "simulations"}
+run = stacked.experiment(
+    *("navigation-noise", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    protocol=rats.PROTOCOL,
+    conclude=conclude,
+)
