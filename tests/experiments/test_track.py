@@ -50,24 +50,31 @@ def test_the_whole_way(done):
     assert len(units) == result["data"]["units"] and set(track.spaces()) < set(next(iter(units.values())))
     assert 0.05 < result["decoding"]["counts, Euclidean"]["of_constant"] < 0.2  # whatever the embedding
     assert result["decoding"]["constant"]["of_constant"] == 1
-    assert [len(table) for table in track.tables(result).values()] == [2, 4, len(units)]
+    assert [len(table) for table in track.tables(result).values()] == [2, 4, len(units), 3]
 
 
-def unit(called, information, chance=0.1, p=0.01):
+def unit(called, information, chance=0.1, p=0.01, spikes=100):
     space = {"called": called, "score": 0.1, "q": 0.01}
-    return {"position": space, "information": information, "information_chance": chance, "information_p": p}
+    return {
+        "position": space,
+        "information": information,
+        "information_chance": chance,
+        "information_p": p,
+        "spikes": spikes,
+    }
 
 
 def test_agreement_with_spatial_information():
     units = {f"a{k}": unit(True, 2 + k / 10) for k in range(6)}
     units |= {f"b{k}": unit(False, 0.5 + k / 10, p=0.2) for k in range(6)}
-    units["few"] = unit(False, 3.0, chance=2.9)  # few spikes
-    found = track._agreement(units)
+    units["few"] = unit(False, 3.0, chance=2.9, spikes=2)
+    found = track._agreement(units, seconds=50.0)
     assert (found["called"], found["not_called"]) == (6, 7)
-    assert found["information_above_chance"]["p"] < 0.01 < found["information"]["p"]
+    assert found["bits_per_spike_above_chance"]["p"] < 0.002 < found["bits_per_spike"]["p"]
+    assert found["bits_per_second"]["p"] < 0.002 and found["bits_per_second"]["medians"] == [4.5, 1.4]
     assert found["information_without_call"] == ["few"] and found["called_without_information"] == []
-    nothing = track._agreement({name: unit(False, 1.0) for name in "ab"})
-    assert nothing["information"]["p"] is None and nothing["information"]["medians"][0] is None
+    nothing = track._agreement({name: unit(False, 1.0) for name in "ab"}, 50.0)["bits_per_spike"]
+    assert nothing["p"] is None and nothing["medians"][0] is None
 
 
 def test_the_file_must_be_there(tmp_path, monkeypatch, capsys):

@@ -33,7 +33,7 @@ from .stacked import settle
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "draw", "laps", "run", "spaces", "tables"]
+__all__ = ["FULL", "QUICK", "conclude", "draw", "laps", "run", "spaces", "tables"]
 
 FILE = "rat_ca1_lineartrack_nelpy_31.npz"
 ON_TRACK = (4440.0, 5370.0)
@@ -42,6 +42,8 @@ SPEED, LENGTH = 10.0, 100.0
 """A lap is a stretch faster than this, in pixels per second, that covers this many of the track's 400 pixels."""
 SMOOTH = 0.25
 """Seconds: of the Gaussian over the counts, and over the rat's place for its speed."""
+STEP = 0.025
+"""Seconds of a bin."""
 AHEAD = 10
 """Time steps between a reference and its positive: as far apart as the counts are smoothed."""
 NEIGHBOURS, FOLDS, BINS = 25, 5, 20
@@ -114,7 +116,7 @@ def run(
         _part, cells, out / ".track", jobs=jobs, fresh=fresh, progress=progress, describe=_line
     )
     data = laps()
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "experiment": "track",
         "protocol": {**plan, "treatment": str(_treatment()), "spaces": {k: repr(v) for k, v in spaces().items()}},
         "machine": machine(),
@@ -127,10 +129,19 @@ def run(
             "spikes": int(data.X.sum()),
         },
         "rows": rows,
-        "decoding": _decoded([row for row in rows if row["part"] == "decoding"]),
-        "agreement": _agreement(next(row for row in rows if row["part"] == "calls")["units"]),
     }
-    return publish("track", out, found, draw)
+    return conclude(result, out)
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure."""
+    rows = result["rows"]
+    calls = next(row for row in rows if row["part"] == "calls")
+    found = {
+        "decoding": _decoded([row for row in rows if row["part"] == "decoding"]),
+        "agreement": _agreement(calls["units"], result["data"]["time_steps"] * STEP),
+    }
+    return publish("track", out, {**result, **found}, draw)
 
 
 def _part(**cell: Any) -> Row:
@@ -218,17 +229,23 @@ def _decoded(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _agreement(units: Mapping[str, Row]) -> dict[str, Any]:
+def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     """Spatial information of the units that are called for position and of the others, and where the two disagree.
 
-    In bits per spike, as it is and above what shuffled positions give: few spikes have much of it by chance. `p` is
-    that of Mann and Whitney's test that the called ones have more.
+    In bits per second, in bits per spike, and in bits per spike above what shuffled positions give: few spikes have
+    much information each by chance alone. `p` is that of Mann and Whitney's test that the called ones have more.
     """
     called = np.array([unit["position"]["called"] for unit in units.values()])
-    plain = np.array([unit["information"] for unit in units.values()])
-    above = plain - [unit["information_chance"] for unit in units.values()]
+    each, chance, spikes = (
+        np.array([unit[key] for unit in units.values()]) for key in ("information", "information_chance", "spikes")
+    )
+    measures = {
+        "bits_per_second": each * spikes / seconds,
+        "bits_per_spike": each,
+        "bits_per_spike_above_chance": each - chance,
+    }
     out: dict[str, Any] = {"called": int(called.sum()), "not_called": int((~called).sum())}
-    for name, values in (("information", plain), ("information_above_chance", above)):
+    for name, values in measures.items():
         parts = values[called], values[~called]
         known = all(len(part) for part in parts)
         out[name] = {
@@ -255,14 +272,21 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         for name, unit in parts["calls"]["units"].items()
     ]
     decoding = [{"from": name, **value} for name, value in result["decoding"].items()]
-    p = result["agreement"]["information_above_chance"]["p"]
-    said = "no test" if p is None else f"p = {p:.2g}"
+    agreement = result["agreement"]
+    compared = [
+        {
+            "information in": name.replace("_", " "),
+            "called, median": agreement[name]["medians"][0],
+            "others, median": agreement[name]["medians"][1],
+            "p": agreement[name]["p"],
+        }
+        for name in ("bits_per_second", "bits_per_spike", "bits_per_spike_above_chance")
+    ]
     return {
         "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
         "Position in held-out laps, median error in pixels": pd.DataFrame(decoding),
-        f"Units; is the information (above chance) of those called for position the greater? {said}": pd.DataFrame(
-            units
-        ),
+        "Units": pd.DataFrame(units),
+        "Spatial information of units called for position, and of the others": pd.DataFrame(compared),
     }
 
 
