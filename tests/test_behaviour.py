@@ -199,3 +199,16 @@ def test_time_that_restarts_is_refused():
 
 def test_it_is_public():
     assert asc.align_variables is align_variables
+
+
+def test_columns_of_a_data_array_keep_their_names():
+    path = xr.DataArray(
+        np.ones((5, 2)), dims=("time", "axis"), coords={"time": np.arange(5.0), "axis": ["px", "py"]}
+    )
+    assert list(align_variables({"place": path}, np.arange(4.0))) == ["px", "py"]
+
+
+@pytest.mark.parametrize("turn", [0, -360, np.nan, "360", True])
+def test_a_full_turn_is_a_positive_number(turn):
+    with pytest.raises(ValueError, match="expected the full turn"):
+        align_variables({"head": (np.arange(5.0), np.arange(5.0))}, np.arange(4.0), period={"head": turn})

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .arrays import check_unique, is_pynapple, nearest, runs
+from .arrays import check_unique, column_labels, is_pynapple, nearest, runs
 
 __all__ = ["HOW", "MAX_GAP", "align_variables", "is_sampled"]
 
@@ -85,6 +85,9 @@ def align_variables(
     samples = list(_samples(variables))
     names = [name for name, _, _ in samples]
     check_unique(names, "variable")
+    for name, turn in period.items():
+        if isinstance(turn, bool) or not isinstance(turn, int | float | np.number) or not 0 < turn < np.inf:
+            raise ValueError(f"period[{name!r}]={turn!r}: expected the full turn, a positive number.")
     for what, given in {"how": how, "period": period, "max_gap": limits}.items():
         for name in given:
             if name not in names:
@@ -195,7 +198,7 @@ def _stamped(name: str, given: Any) -> tuple[np.ndarray, Any, list | None]:
         labels = list(given.columns) if isinstance(given, pd.DataFrame) else None
     elif isinstance(given, xr.DataArray) and "time" in given.coords:
         given = given.transpose("time", ...)
-        stamps, values = given["time"].values, given.values
+        stamps, values, labels = given["time"].values, given.values, column_labels(given)
     elif isinstance(given, tuple) and len(given) == 2:
         stamps, values = given
     else:

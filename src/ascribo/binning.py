@@ -12,6 +12,8 @@ from .treatment import CHUNK, Rows
 
 __all__ = ["Bins", "average_samples", "bins_of", "check_intervals", "count_events"]
 
+TOUCH = 2e-6
+"""Seconds: pynapple parts intervals that touch by a microsecond, which is no reason to lose a bin."""
 SLACK = 1e-6
 """Share of a bin that is taken for rounding: seconds are rarely exact in binary."""
 
@@ -77,7 +79,7 @@ def bins_of(intervals: np.ndarray, bin_size: float) -> Bins:
     array([0. , 0.3, 0.6, 2. , 2.3])
     """
     starts, ends = intervals.T
-    number = np.floor((ends - starts) / bin_size + SLACK).astype(np.int64)
+    number = np.floor((ends - starts + TOUCH) / bin_size + SLACK).astype(np.int64)
     total = int(number.sum())
     if not total:
         raise ValueError(

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.ndimage
 import scipy.signal
 
+from .arrays import runs
 from .channels import channel_statistics, chunks
 
 __all__ = ["Rows", "Treatment", "smooth", "step_of", "treat"]
@@ -139,7 +141,7 @@ def treat(
     return out, treatment
 
 
-def smooth(values: np.ndarray, width: float, epochs: np.ndarray | None = None) -> np.ndarray:
+def smooth(values: np.ndarray, width: float, epochs: Any = None) -> np.ndarray:
     """Gaussian smoothing of values (time, channel) along time, within epochs: float32.
 
     width : standard deviation in time steps. At an epoch's edges the weights that are left add up to one.
@@ -147,9 +149,8 @@ def smooth(values: np.ndarray, width: float, epochs: np.ndarray | None = None) -
     >>> smooth(np.array([[0.0], [0.0], [1.0], [7.0], [7.0]]), 1.0, [0, 0, 0, 1, 1]).ravel().round(2)
     array([0.08, 0.27, 0.57, 7.  , 7.  ], dtype=float32)
     """
-    labels = np.zeros(len(values)) if epochs is None else np.asarray(epochs)
     plan = Treatment(smooth=width)
-    return treat(lambda a, b: values[a:b], values.shape[1], labels, plan, 1.0)[0]
+    return treat(lambda a, b: values[a:b], values.shape[1], runs(epochs, len(values)), plan, 1.0)[0]
 
 
 def step_of(time: np.ndarray, epochs: np.ndarray) -> float:

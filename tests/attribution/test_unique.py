@@ -701,3 +701,18 @@ def test_what_is_drawn_stays_where_the_variables_have_been():
     found = draw_anew(turned, angle, torch.tensor([360.0]), flat, flat, 1)[0] - angle
     found = found - 360 * (found / 360).round()
     assert found.abs().max() < 110 and found.std() == pytest.approx(20, rel=0.05)
+
+
+def test_large_numbers_have_their_news():
+    """Positions in metres from the equator: in float32 a step of 5 cm is lost beside them."""
+    rng = np.random.default_rng(0)
+    x = np.cumsum(0.05 * rng.normal(size=600))
+    X = torch.from_numpy(rng.normal(size=(600, 4))).float()
+    spaces = {"x": asc.Follow("x", 1)}
+    module, parameters = linear_encoder([[[1.0, 0, 0, 0]]])
+    embedder = Embedder(module, spaces)
+    near, far = (
+        ask(embedder, parameters, spaces, X, np.zeros(600, int), pd.DataFrame({"x": x + offset}), lag=2)
+        for offset in (0.0, 4e6)
+    )
+    np.testing.assert_allclose(far.inputs, near.inputs, atol=1e-3)

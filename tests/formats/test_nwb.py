@@ -199,3 +199,37 @@ def test_options_of_nwb_are_not_for_other_files(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.ones((5, 2)))
     with pytest.raises(TypeError, match="bin_size is for NWB files"):
         asc.read(tmp_path / "x.npz", bin_size=0.5)
+
+
+def test_channels_have_conversions_of_their_own(tmp_path):
+    def fill(file):
+        probe = file.create_device("probe")
+        group = file.create_electrode_group("shank", description="a", location="b", device=probe)
+        for _ in range(2):
+            file.add_electrode(group=group, location="CA1")
+        electrodes = file.create_electrode_table_region([0, 1], "all")
+        series = pynwb.ecephys.ElectricalSeries(
+            "lfp",
+            np.ones((50, 2)),
+            electrodes,
+            rate=10.0,
+            conversion=2.0,
+            channel_conversion=[1.0, -5.0],
+            offset=1.0,
+        )
+        file.add_acquisition(series)
+
+    recording = asc.read(write(tmp_path / "lfp.nwb", fill), channels="lfp")
+    np.testing.assert_array_equal(recording.X, np.tile([3.0, -9.0], (50, 1)))
+
+
+def test_time_that_goes_back_is_refused(tmp_path):
+    stamps = np.roll(np.arange(100) / 10, 50)
+
+    def fill(file):
+        file.add_acquisition(pynwb.TimeSeries("raw", data=np.ones((100, 2)), unit="V", timestamps=stamps))
+
+    path = write(tmp_path / "back.nwb", fill)
+    for options in ({}, {"bin_size": 1.0}):
+        with pytest.raises(ValueError, match=r"time goes from 9.9 to 0 s"):
+            asc.read(path, channels="raw", **options)

@@ -327,3 +327,23 @@ def test_what_cannot_be_read_is_refused(data, options, error, message):
 def test_the_plain_constructor_points_to_the_door(group):
     with pytest.raises(TypeError, match=r"a pynapple TsdFrame; use ascribo\.from_pynapple"):
         asc.Recording(group.count(1.0))
+
+
+@pytest.mark.parametrize("size", [0.1, 0.25, 0.5, 1.0])
+def test_trials_that_touch_keep_all_their_bins(size):
+    """pynapple ends an interval a microsecond before the next one starts."""
+    edges = np.arange(0, 102, 2.0)
+    trials = nap.IntervalSet(edges[:-1], edges[1:])
+    group = nap.TsGroup({0: nap.Ts(np.sort(np.random.default_rng(0).uniform(0, 100, 3000)))}, trials)
+    recording = asc.from_pynapple(group, bin_size=size)
+    assert len(recording) == round(100 / size) and recording.epochs[-1] == 49
+    assert recording.X.sum() == len(group[0].t)
+
+
+def test_an_epoch_of_one_step_comes_back():
+    recording = asc.Recording(np.eye(4), epochs=[0, 0, 1, 2], time=[0.0, 1, 5, 9])
+    out = asc.to_pynapple(recording.X, recording)
+    np.testing.assert_array_equal(out.d, recording.X)
+    np.testing.assert_array_equal(out.t, recording.time)
+    assert len(out.time_support) == 3
+    assert len(asc.to_pynapple(np.eye(3), recording[1:4])) == 3

@@ -157,6 +157,16 @@ def test_all_sessions_have_one_basis_temperature_and_scale(mixed):
     assert not np.array_equal(models[0].mean, models[1].mean)
 
 
+def test_arrays_are_attributed_with_their_variables(mixed):
+    recordings, shared = mixed
+    one = recordings["a"]
+    given = shared.attribute(one.X, "a", one.variables, method="unique_variance")
+    whole = shared.attribute(one, "a", method="unique_variance")
+    np.testing.assert_allclose(given.by_space, whole.by_space)
+    with pytest.warns(UserWarning, match="Pass y"):
+        shared.attribute(one.X, "a")
+
+
 def test_saved_and_loaded_it_is_the_same_and_can_grow(mixed, tmp_path):
     recordings, shared = mixed
     shared.save(tmp_path / "model")
@@ -283,6 +293,11 @@ def test_errors_say_what_to_do(two):
         shared.transform(recordings["rat1"], session="rat_1")
     with pytest.raises(ValueError, match=r"which session is this\?.*rat1"):
         shared.attribute(recordings["rat1"])
+    with pytest.raises(ValueError, match="variables of 'rat3'"):
+        shared.attribute(recordings, y={"rat3": a.variables})
+    for steps in (0, 1.7, True):
+        with pytest.raises(ValueError, match=f"steps={steps}: expected an integer"):
+            shared.add_session("rat3", a, steps=steps)
     with pytest.raises(ValueError, match="a dict names its sessions itself"):
         shared.transform(recordings, session="rat1")
     with pytest.raises(ValueError, match="same channels in the same order"):

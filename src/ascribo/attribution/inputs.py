@@ -66,7 +66,8 @@ def space_values(space: Space, variables: pd.DataFrame) -> np.ndarray:
     """The variables of a space as numbers, angles as cosine and sine, labels as one column each: (time, k)."""
     if isinstance(space, Discrete):
         return pd.get_dummies(variables[space.variable]).to_numpy(np.float32)
-    return regression_values(space, variables).astype(np.float32)  # type: ignore[arg-type]
+    # float64: the news is a difference, which large numbers have little of
+    return regression_values(space, variables)  # type: ignore[arg-type]
 
 
 def news_draws(

@@ -82,6 +82,12 @@ def samples_recording(
             "are in bins already go in as an array: ascribo.Recording(counts, time=...)."
         )
     time = np.asarray(time, dtype=np.float64)
+    back = np.flatnonzero(~(np.diff(time) >= 0))  # NaN too
+    if len(back):
+        raise ValueError(
+            f"time goes from {time[back[0]]:g} to {time[back[0] + 1]:g} s at sample {back[0] + 1}; expected samples "
+            "in order of time. Sort them, or read the parts one by one."
+        )
     owner = np.searchsorted(intervals[:, 0], time, "right") - 1
     inside = np.flatnonzero((owner >= 0) & (time <= intervals[owner, 1]))
     if not len(inside):

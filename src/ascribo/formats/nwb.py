@@ -303,7 +303,7 @@ class _Scaled:
     """A data set in the series' unit, converted as it is read."""
 
     data: Any
-    conversion: float
+    conversion: float | np.ndarray
     offset: float
 
     @property
@@ -317,7 +317,9 @@ class _Scaled:
 def _scaled(series: Any) -> Any:
     """The data of a series in its unit; memory-mapped where the file holds them as they are used."""
     conversion, offset = float(series.conversion or 1.0), float(getattr(series, "offset", 0.0) or 0.0)
-    data = series.data
+    data, each = series.data, getattr(series, "channel_conversion", None)  # of electrical series
+    if each is not None:
+        return _Scaled(data, conversion * np.asarray(each[:], dtype=np.float64), offset)
     if (conversion, offset) != (1.0, 0.0):
         return _Scaled(data, conversion, offset)
     plain = hasattr(data, "chunks") and data.chunks is None and data.dtype == np.dtype("<f4") and not data.external

@@ -121,7 +121,15 @@ def to_pynapple(values: Any, recording: Recording, columns: Any = None, metadata
         first = np.flatnonzero(np.diff(recording.epochs, prepend=-1))
         last = np.append(first[1:], len(recording)) - 1
         support = np.stack([recording.time[first], recording.time[last]], 1)
-    return frame(values, recording.time, _interval_set(support), columns, metadata)
+    support = np.array(support)
+    support[:, 1] = np.maximum(support[:, 1], support[:, 0] + 1e-6)  # pynapple drops what has no length
+    out = frame(values, recording.time, _interval_set(support), columns, metadata)
+    if len(out) != len(recording):
+        raise ValueError(
+            f"pynapple keeps {len(out)} of the {len(recording)} time steps: some lie outside of the recording's "
+            "epochs, or epochs are less than a microsecond apart."
+        )
+    return out
 
 
 def frame(

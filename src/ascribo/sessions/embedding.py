@@ -143,6 +143,10 @@ class SharedEmbedding(BaseEstimator):
         steps : training steps, those of the model by default.
         """
         check_is_fitted(self)
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1):
+            raise ValueError(
+                f"steps={steps!r}: expected an integer of at least 1, or None for the model's {self.steps}."
+            )
         if name in self.sessions_:
             raise ValueError(f"there is a session {name!r} already: choose another name.")
         given = recordings_of({name: recording}, None if y is None else {name: y})
@@ -155,7 +159,7 @@ class SharedEmbedding(BaseEstimator):
         members += [frozen_member(model, self.landmarks_[other]) for other, model in models.items()]
         pairs = SessionPairs(spaces, members, measures)
         overlap = check_overlap(pairs, [name, *models], [name])
-        self._train(given, prepared, pairs, steps)
+        self._train(given, prepared, pairs, None if steps is None else int(steps))
         self.measures_, self.overlap_ = measures, pd.concat([self.overlap_, overlap], ignore_index=True)
         return self
 
@@ -184,6 +188,7 @@ class SharedEmbedding(BaseEstimator):
         self,
         recordings,
         session=None,
+        y=None,
         *,
         method="unique_variance",
         samples=20_000,
@@ -192,11 +197,18 @@ class SharedEmbedding(BaseEstimator):
     ) -> AttributionMaps | dict[str, AttributionMaps]:
         """Which channels carry which space: the maps of a session, or of a dict of recordings a dict of maps.
 
-        recordings, session : as of `transform`. The other parameters are those of `ContrastiveEmbedding.attribute`.
+        recordings, session : as of `transform`. y : variables of the session, or a dict of them, where the recordings
+        are arrays. The other parameters are those of `ContrastiveEmbedding.attribute`.
         """
         named, single = self._named(recordings, session)
+        own = {session: y} if single else dict(y or {})
+        if strange := [name for name in own if name not in named]:
+            raise ValueError(f"y has variables of {strange[0]!r}, of which there is no recording.")
         options = {"method": method, "samples": samples, "aggregate": aggregate, "loss": loss}
-        out = {name: self.sessions_[name].attribute(recording, **options) for name, recording in named.items()}
+        out = {
+            name: self.sessions_[name].attribute(recording, own.get(name), **options)
+            for name, recording in named.items()
+        }
         return out[session] if single else out
 
     def consistency(self, recordings=None, *, held_out=True) -> pd.DataFrame:

@@ -131,10 +131,10 @@ def session_consistency(
             bins = len(means[0])
             with np.errstate(invalid="ignore", divide="ignore"):
                 affine = pairwise_r2(means, "variance") if bins >= space.dim + 2 else np.full((2, 2), np.nan)
-                plain = [1 - np.square(means[0] - means[1]).sum() / np.square(m - m.mean(0)).sum() for m in means]
+                apart = np.square(means[0] - means[1]).sum()
+                plain = [1 - apart / np.square(m - m.mean(0)).sum() if bins > 1 else np.nan for m in means]
             for a, b in ((0, 1), (1, 0)):
-                found = (affine[a, b], plain[b]) if bins > 1 else (np.nan, np.nan)
-                rows.append((name, pair[a], pair[b], *map(float, found), bins))
+                rows.append((name, pair[a], pair[b], float(affine[a, b]), float(plain[b]), bins))
     return pd.DataFrame(rows, columns=["space", "source", "target", "r2", "r2_unaligned", "bins"])
 
 
