@@ -85,7 +85,7 @@ def samples_recording(
     back = np.flatnonzero(~(np.diff(time) >= 0))  # NaN too
     if len(back):
         raise ValueError(
-            f"time goes from {time[back[0]]:g} to {time[back[0] + 1]:g} s at sample {back[0] + 1}; expected samples "
+            f"time goes from {time[back[0]]:g} to {time[back[0] + 1]:g} s at sample {back[0] + 1}; expected them "
             "in order of time. Sort them, or read the parts one by one."
         )
     owner = np.searchsorted(intervals[:, 0], time, "right") - 1

@@ -197,7 +197,7 @@ class SharedEmbedding(BaseEstimator):
     ) -> AttributionMaps | dict[str, AttributionMaps]:
         """Which channels carry which space: the maps of a session, or of a dict of recordings a dict of maps.
 
-        recordings, session : as of `transform`. y : variables of the session, or a dict of them, where the recordings
+        recordings, session : as of `transform`. y : variables of the session, or a dict of them, where recordings
         are arrays. The other parameters are those of `ContrastiveEmbedding.attribute`.
         """
         named, single = self._named(recordings, session)
