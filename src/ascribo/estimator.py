@@ -350,6 +350,7 @@ def settings_of(model, device: torch.device) -> Settings:
 
 
 def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
+    """The curves of training as `history_` has them; the last λ of each seed is an attribute."""
     weights = curves["lambda"]
     last = [column[np.isfinite(column)][-1] for column in weights.T]
     return xr.Dataset(
