@@ -90,12 +90,12 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
 
     import ascribo as asc
     from ascribo import attribution, fitting
-    from ascribo.attribution import unique
+    from ascribo.attribution import frame
 
     torch.set_num_threads(1)
     quick = form == "quick"
     if quick:  # as large a part of 200 MB as the usual 100,000 steps are of 10 GB
-        fitting.DECODED = unique.MOST = 5_000
+        fitting.DECODED = frame.MOST = 5_000
         whole = attribution.unique_variance
         attribution.unique_variance = lambda *a, **options: whole(*a, **{**options, "steps": 60})
     spaces = {"x": asc.Follow("x", dim=2), "rest": asc.Time(dim=2)}

@@ -51,7 +51,7 @@ class Alignment:
 
 
 def align(z: Tensor, blocks: Mapping[str, slice], reference: int = 0) -> Alignment:
-    """Align the blocks of all seeds, from embeddings of the same time steps, (seed, time, dim).
+    """Align the blocks of all seeds, from embeddings of the same time steps, (seed, time, dim); it is on the CPU.
 
     The reference seed's blocks are turned to their principal axes, largest first, signs fixed.
 
@@ -70,20 +70,22 @@ def align(z: Tensor, blocks: Mapping[str, slice], reference: int = 0) -> Alignme
     inverse = torch.zeros_like(basis)
     for where in blocks.values():
         block = z[..., where] - mean[:, None, where]
-        covariance = block.mT @ block / block.shape[1]
+        # sums over time where the embedding is; what is left is small, and better done on a CPU
+        covariance, shared = (block.mT @ other / block.shape[1] for other in (block, block[reference]))
+        covariance, shared = covariance.cpu(), shared.cpu()
         values, axes = torch.linalg.eigh(covariance)
         values, axes = values.flip(-1), axes.flip(-1)
         # a collapsed block has no axes of its own: keep its inverse finite
         spread = values.clamp_min(1e-10).sqrt().clamp_min(1e-6 * values[:, :1].clamp_min(1e-10).sqrt())
         largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
         axes = axes * largest.sign()
-        white = (block @ axes) / spread[:, None]
-        u, _, vh = torch.linalg.svd(white.mT @ white[reference])
+        white = axes / spread[:, None]
+        u, _, vh = torch.linalg.svd(white.mT @ shared @ white[reference])
         turn = u @ vh
         turn[reference] = torch.eye(turn.shape[-1], dtype=z.dtype)
         basis[:, where, where] = (axes * spread[:, None]) @ turn
         inverse[:, where, where] = turn.mT @ (axes / spread[:, None]).mT
-    return Alignment(mean.float(), basis.float(), inverse.float(), reference)
+    return Alignment(mean.cpu().float(), basis.float(), inverse.float(), reference)
 
 
 def align_sessions(

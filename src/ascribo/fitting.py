@@ -140,10 +140,10 @@ def finish(
         goals.append(standard[torch.from_numpy(steps).to(device)])
     if alignments is None:
         each = zip(embeddings, prepared, fits, strict=True)
-        aligned = [align(z.cpu(), layout(p.problem.spaces), int(f.bits.sum(1).argmax())) for z, p, f in each]
+        aligned = [align(z, layout(p.problem.spaces), int(f.bits.sum(1).argmax())) for z, p, f in each]
     else:
         best = int(np.sum([fit.bits.sum(1) for fit in fits], axis=0).argmax())
-        aligned = list(alignments([z.cpu() for z in embeddings], best))
+        aligned = list(alignments(embeddings, best))
     inputs = [a.to(device).to_aligned(z) for a, z in zip(aligned, embeddings, strict=True)]
     decoders: dict[int, dict[str, Tensor]] = {}
     for members in _alike(inputs, goals):

@@ -22,7 +22,7 @@ from .recording import Recording
 from .spaces import Space, layout, reported
 from .treatment import Treatment
 
-__all__ = ["FittedModel", "unique_variances"]
+__all__ = ["FittedModel", "questions_of", "unique_variances"]
 
 MEMORY = 2**27
 """Bytes that the maps of one chunk of time may take."""
@@ -107,15 +107,17 @@ class FittedModel:
         aggregate: str = "mean",
         loss: str = "squared",
         progress: bool = False,
+        standard: Tensor | Channels | None = None,
     ) -> AttributionMaps:
         """Maps by one method; spaces that collapsed in all seeds are refused.
 
         steps : time steps to aggregate over, None for all; the unique variance always takes as many as it can use.
+        standard : the recording's channels as `standardise` makes them, where they are at hand.
         """
         if method == "unique_variance":
             return unique_variances([self], [recording], loss=loss, progress=progress)[0]
         steps = np.arange(len(recording)) if steps is None else steps
-        X = self.standardise(recording.X)
+        X = self.standardise(recording.X) if standard is None else standard
         averaged = steps
         if method == "inverted_neuron_gradient":  # what has no inverse need not be differentiated
             z = self.embedder.embed(self.parameters, X, recording.epochs, steps)
@@ -186,6 +188,27 @@ class FittedModel:
         return local
 
 
+def questions_of(
+    models: Sequence[FittedModel], recordings: Sequence[Recording], *, loss: str = "squared"
+) -> list[attribution.Question]:
+    """What is asked of each model and its recording for its unique variance; see `unique_variances`."""
+    questions, frames = [], {}
+    for model, recording in zip(models, recordings, strict=True):
+        counts = None
+        if loss == "poisson":
+            if not are_counts(recording.X):
+                raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
+            nothing, one = np.zeros(recording.X.shape[1]), np.ones(recording.X.shape[1])
+            counts = standardised(recording.X, nothing, one, model.device)
+        X, about = model.standardise(recording.X), (recording.epochs, recording.variables)
+        key = (id(recording), repr(model.spaces), model.embedder.window)
+        if key not in frames:
+            frames[key] = attribution.frame_of(model.spaces, model.embedder.window, *about, X)
+        given = (model.embedder, model.parameters, model.spaces, X, *about)
+        questions.append(attribution.ask(*given, counts=counts, frame=frames[key]))
+    return questions
+
+
 def unique_variances(
     models: Sequence[FittedModel],
     recordings: Sequence[Recording],
@@ -198,17 +221,7 @@ def unique_variances(
 
     loss : "squared", or "poisson" for channels that are counts. steps : training steps of the decoders.
     """
-    questions = []
-    for model, recording in zip(models, recordings, strict=True):
-        counts = None
-        if loss == "poisson":
-            if not are_counts(recording.X):
-                raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
-            nothing, one = np.zeros(recording.X.shape[1]), np.ones(recording.X.shape[1])
-            counts = standardised(recording.X, nothing, one, model.device)
-        X = model.standardise(recording.X)
-        given = (model.embedder, model.parameters, model.spaces, X, recording.epochs, recording.variables)
-        questions.append(attribution.ask(*given, counts=counts))
+    questions = questions_of(models, recordings, loss=loss)
     groups: dict[tuple, list[int]] = {}
     for k, question in enumerate(questions):
         waves = None if question.waves is None else question.waves.shape

@@ -15,7 +15,7 @@ from scipy.special import xlogy
 from torch import nn
 
 import ascribo as asc
-from ascribo.attribution import ask, unique, unique_maps, unique_variance
+from ascribo.attribution import ask, frame, unique, unique_maps, unique_variance
 from ascribo.attribution.news import draw_anew, news_lag, resample, wave_heights, wave_numbers
 from ascribo.attribution.unique import Answer, Question
 from ascribo.embedder import Embedder
@@ -178,7 +178,7 @@ def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
         first[list(c)].all() for c in columns.values()
     )
     for where, draws in scene.question.news.values():
-        assert draws.shape == (unique.DRAWS, len(u), where.stop - where.start)
+        assert draws.shape == (frame.DRAWS, len(u), where.stop - where.start)
         assert not torch.equal(draws[0], draws[1])
 
 
@@ -308,7 +308,8 @@ def test_nothing_crosses_the_edge_of_an_epoch(lengths, lag, window, missing):
 @pytest.mark.parametrize("window", [1, 3, 4])
 def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
     """The embedding then ends at the lag, that of the neighbours leaves the step out, for windows too."""
-    monkeypatch.setattr(unique, "_white", lambda part: part.float())
+    for module in (frame, unique):
+        monkeypatch.setattr(module, "white", lambda part: part.float())
     rng = np.random.default_rng(0)
     smooth = np.stack([walk(rng, 400, 0.99) for _ in range(2)], axis=1)
     embedder, parameters, spaces = SPIES[window]
@@ -343,7 +344,7 @@ def test_folds_keep_their_distance(scene):
 
 
 def test_long_recordings_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr(unique, "MOST", 500)
+    monkeypatch.setattr(frame, "MOST", 500)
     embedder, parameters, spaces = SPIES[1]
     embedder.seen = []
     rng = np.random.default_rng(0)
@@ -641,9 +642,7 @@ def test_each_space_has_news_over_its_own_lag(rat_question):
     assert lags["speed"] == 1 and lags["place"] > 3
     for space, names in (("place", ["x", "y"]), ("speed", ["speed"])):
         value = variables[names].to_numpy()
-        expected = unique._white(
-            torch.from_numpy(value[question.steps] - value[question.steps - lags[space]])[None]
-        )
+        expected = unique.white(torch.from_numpy(value[question.steps] - value[question.steps - lags[space]])[None])
         torch.testing.assert_close(question.inputs[0][:, question.news[space][0]], expected[0], rtol=0, atol=1e-3)
     assert question.steps[0] == lags["place"] + 1  # the embedding is that of before the longest
 
@@ -671,7 +670,7 @@ def test_waves_are_those_of_what_would_be_now(rat_question):
     """Drawn with other news, the waves are those of the place that it leads to; and they see stripes."""
     question, variables, _ = rat_question
     value = variables[["x", "y"]].to_numpy()[question.steps]
-    white = unique._white(torch.from_numpy(value)[None])[0].double()
+    white = unique.white(torch.from_numpy(value)[None])[0].double()
     waves = wave_heights() * (white @ wave_numbers(2)).cos()
     wide = question.wide(question.inputs[0]).double()
     dim = question.inputs.shape[-1]

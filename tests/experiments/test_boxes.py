@@ -80,10 +80,13 @@ def test_channels_are_those_of_standardised_channels(fitted):
         model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs),
     )
     for method in ("generative_gradient", "neuron_gradient", "integrated_gradients", "feature_ablation"):
-        a, b = (boxes.channel_scores(m.attribute(data, method, steps), m, data, "position") for m in (model, other))
+        a, b = (
+            boxes.channel_scores(m.attribute(data, method, steps), boxes.spread_of(data, m), "position")
+            for m in (model, other)
+        )
         np.testing.assert_allclose(a, b, rtol=1e-3, err_msg=method)
     raw = model.attribute(data, "inverted_neuron_gradient", steps)
-    scores = boxes.channel_scores(raw, model, data, "position")
+    scores = boxes.channel_scores(raw, boxes.spread_of(data, model), "position")
     np.testing.assert_allclose(scores * spread, raw.by_space.sel(space="position").values)
 
 
@@ -106,7 +109,7 @@ def test_a_collapsed_space_is_judged(fitted):
     counted = replace(model, counted=np.ones_like(model.counted))
     row = boxes.judge(CELL, data, counted, {}, "position", channels=["neuron_gradient"])
     maps = counted.attribute(data, "neuron_gradient", evenly(len(data), CELL["samples"]))
-    scores = boxes.channel_scores(maps, counted, data, "position")
+    scores = boxes.channel_scores(maps, boxes.spread_of(data, counted), "position")
     assert row["channels"]["neuron_gradient"] == pytest.approx(auroc(scores, data.truth.sel(space="position")))
 
 
@@ -115,9 +118,9 @@ def test_costly_methods_take_fewer_steps(fitted, monkeypatch):
     asked = {}
     original = type(model).attribute
 
-    def attribute(self, recording, method, steps):
+    def attribute(self, recording, method, steps, **given):
         asked[method] = len(steps)
-        return original(self, recording, method, steps)
+        return original(self, recording, method, steps, **given)
 
     monkeypatch.setattr(type(model), "attribute", attribute)
     boxes.judge(CELL, data, model, {}, "position", channels=["tangent", "neuron_gradient"])

@@ -9,11 +9,12 @@ from .baselines import (
     smoothgrad,
 )
 from .decoders import decode, decoder_jacobian, fit_decoders
+from .frame import Frame, frame_of
 from .generative import decoder_embedding, decoder_inputs, generative_gradient
 from .jacobian import encoder_jacobian, inverted_neuron_gradient, neuron_gradient, pseudo_inverse
 from .maps import AttributionMaps, LocalMap, attribution_maps
 from .tangent import tangent, tangent_basis
-from .unique import ask, unique_maps, unique_variance
+from .unique import Question, ask, unique_maps, unique_variance
 
 METHODS = (
     "unique_variance",
@@ -33,7 +34,9 @@ METHODS = (
 __all__ = [
     "METHODS",
     "AttributionMaps",
+    "Frame",
     "LocalMap",
+    "Question",
     "ask",
     "attribution_maps",
     "decode",
@@ -44,6 +47,7 @@ __all__ = [
     "encoder_jacobian",
     "feature_ablation",
     "fit_decoders",
+    "frame_of",
     "generative_gradient",
     "integrated_gradients",
     "inverted_neuron_gradient",

@@ -80,27 +80,55 @@ def fit_decoders(
     u, x = (arrays[0] if len(arrays) == 1 else torch.cat(list(arrays)) for arrays in (inputs, goals))
     starts = [np.cumsum([0, *(len(a) for a in arrays)]) for arrays in (inputs, goals)]
     shift = torch.tensor([[starts[0][i], starts[1][j]] for i, j in which], device=device).T[..., None]
-    own = [np.arange(len(inputs[i])) for i, _ in which] if rows is None else list(rows)
+    whole = {len(u): np.arange(len(u)) for u in inputs}
+    own = [whole[len(inputs[i])] for i, _ in which] if rows is None else list(rows)
+    batches = _Batches(own, seeds, min(batch, min(len(r) for r in own)), device)
     rate = torch.tensor(learning_rate, device=device)
     optimizer = torch.optim.Adam(parameters.values(), lr=rate, fused=True)
-    batch = min(batch, min(len(r) for r in own))
     with bar(name, steps, progress) as shown:
         for start in range(0, steps, CHUNK):
-            draws = [
-                r[np.random.default_rng([s, start]).integers(0, len(r), (CHUNK, batch))]
-                for s, r in zip(seeds, own, strict=True)
-            ]
-            index = torch.from_numpy(np.stack(draws, axis=1)).to(device)
+            drawn = batches.draw(start)
             for k in range(min(CHUNK, steps - start)):
                 rate.fill_(learning_rate * (1 - (start + k) / steps))
-                value = u[index[k] + shift[0]]
+                index = batches.rows(drawn[:, k])
+                value = u[index + shift[0]]
                 value = value if mask is None else value * mask[:, None]
-                total = losses(decode(parameters, value), x[index[k] + shift[1]], loss).mean((1, 2)).sum()
+                total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
                 optimizer.zero_grad()
                 total.backward()
                 optimizer.step()
             shown.advance(min(CHUNK, steps - start))
     return {name: value.detach() for name, value in parameters.items()}
+
+
+class _Batches:
+    """The rows that decoders learn from, step after step.
+
+    What a decoder draws depends on its seed and on how many rows it has. Few are different: variants that are
+    compared draw the same. So what is different is drawn once, and on the device each takes its own.
+    """
+
+    def __init__(self, own: Sequence[np.ndarray], seeds: Sequence[int], batch: int, device: torch.device):
+        self.batch, self.device = batch, device
+        distinct = {id(r): r for r in own}
+        longest = max(map(len, distinct.values()))
+        padded = np.stack([np.pad(r, (0, longest - len(r))) for r in distinct.values()])
+        self.own = torch.from_numpy(padded).to(device)
+        draws = [(seed, len(r)) for seed, r in zip(seeds, own, strict=True)]
+        self.draws = list(dict.fromkeys(draws))
+        number, place = list(distinct), {key: k for k, key in enumerate(self.draws)}
+        self.which = torch.tensor([[number.index(id(r)), place[d]] for r, d in zip(own, draws, strict=True)]).T
+        self.which = self.which.to(device)
+
+    def draw(self, start: int) -> Tensor:
+        """What is drawn in the steps from `start` on: (different draws, CHUNK, batch)."""
+        every = [np.random.default_rng([s, start]).integers(0, n, (CHUNK, self.batch)) for s, n in self.draws]
+        return torch.from_numpy(np.stack(every)).to(self.device)
+
+    def rows(self, drawn: Tensor) -> Tensor:
+        """The rows of every decoder, (decoder, batch), from what is drawn at one step."""
+        rows, draws = self.which
+        return self.own[rows[:, None], drawn[draws]]
 
 
 def losses(predicted: Tensor, goal: Tensor, loss: str) -> Tensor:

@@ -28,22 +28,18 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from ..channels import Channels, steps_held
+from ..channels import Channels
 from ..embedder import Embedder
-from ..pairs import evenly, known, same_segment
-from ..spaces import Discrete, Space, Time, layout, reported
+from ..spaces import Space, layout, reported
 from .decoders import decode, fit_decoders, losses
-from .inputs import Question, news_draws, space_values, wave_phases
-from .inputs import white as _white
+from .frame import STRETCHES, Frame, frame_of
+from .inputs import Question, white
 from .maps import AttributionMaps, TooFewSteps
-from .news import news_lag, resample
 
 __all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
 
 STEPS = 1000
 FOLDS = 2
-STRETCHES = 20
-"""Held-out stretches of time, taken by the folds in turn."""
 BLOCKS = (5, 40)
 """Fewest and most blocks of time that the spread of a score is judged by."""
 APART = 10
@@ -51,13 +47,10 @@ APART = 10
 is drawn anew has no memory."""
 CONSTANT = 1e-8
 """Least variance (or deviance) of a channel of which anything can be explained."""
-MOST = 100_000
-"""Most time steps that the decoders of a recording are fitted to and judged on."""
-CHUNK = 8192
+CHUNK = {False: 8192, True: 65_536}
+"""Time steps that are judged together, on a CPU and on a GPU."""
 PREDICTIONS = 2**25
 """Most predictions held at once; with many channels and seeds there are fewer than CHUNK steps of them."""
-DRAWS = 4
-"""Times that the news of a space is drawn anew."""
 
 
 @dataclass(frozen=True)
@@ -83,90 +76,53 @@ def ask(
     *,
     counts: Tensor | Channels | None = None,
     lag: int | None = None,
+    frame: Frame | None = None,
 ) -> Question:
     """Put the question for one recording.
 
     X : (time, channel), standardised. variables : those that are known; a space without its variables, or whose
     variables never change within an epoch and so have no news, is asked about as if it followed time.
-    counts : (time, channel), to be predicted under a Poisson loss instead of X.
+    counts : (time, channel), to be predicted under a Poisson loss instead of X. lag : over which there is news, by
+    default by the pace of each space's variables. frame : of `frame_of`, if it is at hand from another model.
 
     Nothing is asked about a nuisance, but the decoders see it like any other space.
     """
-    asked = reported(spaces)
-    given = {name: space for name, space in spaces.items() if space.variables}
-    values = {n: space_values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
-    inside = np.flatnonzero(same_segment(epochs, 1))
-    values = {n: v for n, v in values.items() if np.nan_to_num(v[inside + 1] - v[inside]).any()}
-    hidden = [name for name in spaces if name not in values]
-    half = embedder.window // 2
-    # An encoder may have learned its positives by heart: a step's embedding may know of the steps up to `reach` on.
-    reach = max((max(space.offsets) for space in spaces.values() if isinstance(space, Time)), default=0)
-    near = 1 + half + reach
-    # A space has news over its own lag. What is new of a slow one after a few steps is little, and faster ones may
-    # tell it: where an animal is heading, and how fast, is where it will be.
-    room = int(np.median(np.unique(epochs, return_counts=True)[1])) - (2 * near + half + 2)
-    # most epochs should have steps with a past and a future
-    lags = {n: lag or max(1, min(news_lag([v], epochs), room // 2)) for n, v in values.items()}
-    longest = max(lags.values(), default=1)
-    before = longest + half + reach
-    back, ahead = max(before + 1 if values else 0, near if hidden else 0), near if hidden else 0
-    steps = np.flatnonzero(same_segment(epochs, back + ahead)) + back
-    for name in values:
-        present = known(spaces[name], variables)
-        for ago in (0, lags[name], longest, before):
-            steps = steps[present[steps - ago]]
-    steps = steps[evenly(len(steps), steps_held(MOST, X.shape[1]))]
-    blocks = int(np.clip(len(steps) // (APART * longest), *BLOCKS))
-    if len(steps) < 4 * STRETCHES:
-        raise ValueError(
-            f"{len(steps)} time steps have all their variables and neighbours within their epoch: unique variance "
-            f"needs at least {4 * STRETCHES}. Use a longer recording, longer epochs, or another method."
-        )
-    slices = layout(spaces)
+    if frame is None:
+        frame = frame_of(spaces, embedder.window, epochs, variables, X, lag)
+    asked, steps, slices = reported(spaces), frame.steps, layout(spaces)
     embed = lambda at: embedder.embed(parameters, X, epochs, at)  # noqa: E731
-    parts: list[tuple[str, Tensor]] = []  # (what, (seed, n, k))
     seeds = len(next(iter(parameters.values())))
-    if values:
-        parts.append(("then", (embed(steps - before) + embed(steps - before - 1)) / 2))
-        for name, value in values.items():
-            now, then, past, earlier = (
-                torch.from_numpy(value[steps - ago]).to(X.device) for ago in (0, lags[name], longest, before)
-            )
-            parts += [(f"then {name}", then[None]), (f"news {name}", (now - then)[None]), ("now", now[None])]
-            # where it was when the embedding was taken, which may have mixed it up with others; and how it was
-            # moving: the embedding may know, and paths may be smooth
-            parts += [("then, past", past[None])] if lags[name] < longest else []
-            parts += [("then, moving", (past - earlier)[None])]
-    if hidden:
-        around = (embed(steps - near) + embed(steps + near)) / 2
-        parts += [(f"space {name}", around[..., slices[name]]) for name in hidden]
-    parts = [(what, _white(part)) for what, part in parts]
-    inputs = torch.cat([part.expand(seeds, -1, -1) for _, part in parts], -1)
-    what = np.repeat([w for w, _ in parts], [part.shape[-1] for _, part in parts])
-    masks, against, news = [], {}, {}
-    if values:
-        masks.append(np.array([w.startswith(("then", "news ")) for w in what]))
-        for name in (n for n in values if n in asked):
-            where = np.flatnonzero(what == f"news {name}")
-            then = np.flatnonzero(what == f"then {name}")
-            given = np.flatnonzero(masks[0] & (what != "then") & (what != f"news {name}"))
-            own, origin, company = (inputs[0][:, columns] for columns in (where, then, given))
-            if isinstance(spaces[name], Discrete):
-                draws = resample(own, origin, company, DRAWS, labels=True)
-            else:
-                when = (steps, steps - lags[name])
-                draws = news_draws(spaces[name], variables, when, origin, company, DRAWS)
-            news[name] = (slice(where[0], where[-1] + 1), draws)
-    if hidden:
-        level = np.array([w == "now" or w.startswith("space ") for w in what])
+    what, parts = frame.what, [frame.values.expand(seeds, -1, -1)]
+    first = 0
+    if frame.lags:
+        then = white((embed(steps - frame.before) + embed(steps - frame.before - 1)) / 2)
+        first = then.shape[-1]
+        what, parts = np.r_[np.full(first, "then", dtype=object), what], [then, *parts]
+    if frame.hidden:
+        around = (embed(steps - frame.near) + embed(steps + frame.near)) / 2
+        for name in frame.hidden:
+            parts.append(white(around[..., slices[name]]))
+            what = np.r_[what, np.full(parts[-1].shape[-1], f"space {name}", dtype=object)]
+    inputs = torch.cat(parts, -1)
+    past = np.array([w.startswith(("then", "news ")) for w in what])
+    level = np.array([w == "now" or w.startswith("space ") for w in what])
+    masks, against, news = [past] if frame.lags else [], {}, {}
+    for name, draws in frame.draws.items():
+        where = np.flatnonzero(what == f"news {name}")
+        news[name] = (slice(where[0], where[-1] + 1), draws)
+    if frame.hidden:
         full = len(masks)
         masks.append(level)
-        for name in (n for n in hidden if n in asked):
+        for name in (n for n in frame.hidden if n in asked):
             against[name] = (full, len(masks))
             masks.append(level & (what != f"space {name}"))
+    waves = frame.waves
+    if waves is not None:  # phases do not depend on the embedding
+        waves = torch.nn.functional.pad(waves, (0, 0, first, len(what) - first - len(waves)))
+    blocks = int(np.clip(len(steps) // (APART * max(frame.lags.values(), default=1)), *BLOCKS))
     stretch = np.arange(len(steps)) * STRETCHES // len(steps)
     fold = stretch % FOLDS
-    gap = min(back + ahead, len(steps) // STRETCHES // 4)
+    gap = min(frame.reach, len(steps) // STRETCHES // 4)
     apart = np.ones(len(steps), dtype=bool)  # rows near a stretch of another fold share neighbours with it
     apart[gap:] &= fold[gap:] == fold[: len(fold) - gap]
     apart[: len(fold) - gap] &= fold[gap:] == fold[: len(fold) - gap]
@@ -183,9 +139,7 @@ def ask(
         block=np.arange(len(steps)) * blocks // len(steps),
         training=[np.flatnonzero((fold != k) & apart) for k in range(FOLDS)],
         loss="squared" if counts is None else "poisson",
-        waves=wave_phases(
-            {n: v[steps] for n, v in values.items() if not isinstance(spaces[n], Discrete)}, inputs[0], what
-        ),
+        waves=waves,
     )
 
 
@@ -234,7 +188,7 @@ def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
     masks = question.wide_masks
     whole = losses(_constant(x, question.loss), x, question.loss).mean(0) - _least(x, question.loss).mean(0)
     whole = torch.where(whole > CONSTANT, whole, torch.inf)  # of a channel that never changes nothing is explained
-    chunk = min(CHUNK, max(64, PREDICTIONS // (seeds * variants * x.shape[1])))
+    chunk = min(CHUNK[x.is_cuda], max(64, PREDICTIONS // (seeds * variants * x.shape[1])))
 
     @torch.no_grad()
     def at(rows: Tensor, fold: int) -> Tensor:

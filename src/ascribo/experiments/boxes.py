@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..alignment import Alignment
-from ..attribution import AttributionMaps, ask, unique_variance
+from ..attribution import AttributionMaps, unique_variance
 from ..attribution.unique import STEPS as UNIQUE_STEPS
+from ..channels import Channels, channel_statistics
 from ..metrics import auroc, linear_r2
-from ..model import FittedModel
+from ..model import FittedModel, questions_of
 from ..pairs import evenly
 from ..penalty import Auto, Constant, Ramp, Schedule
 from ..recording import Recording
@@ -45,6 +47,7 @@ __all__ = [
     "recovered",
     "schedule",
     "spaces",
+    "spread_of",
     "unique_scores",
 ]
 
@@ -114,18 +117,29 @@ def schedule(cell: Mapping[str, Any]) -> Schedule:
     return PENALTIES[penalty] if isinstance(penalty, str) else Ramp(penalty)
 
 
-def entry_scores(model: FittedModel, data: Recording, method: str, steps: np.ndarray, space: str) -> np.ndarray:
+def entry_scores(
+    model: FittedModel,
+    data: Recording,
+    method: str,
+    steps: np.ndarray,
+    space: str,
+    standard: Tensor | Channels | None = None,
+) -> np.ndarray:
     """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
     same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)
     plain = replace(model, alignment=Alignment(torch.zeros_like(same[:, 0]), same, same, 0))
-    found = plain.attribute(data, method, steps).by_dimension
+    found = plain.attribute(data, method, steps, standard=standard).by_dimension
     assert found is not None  # only the unique variance has none
     return found.values[:, found["space"].values == space]
 
 
-def channel_scores(maps: AttributionMaps, model: FittedModel, data: Recording, space: str) -> np.ndarray:
-    """Length of each channel's row within a space, for standardised channels: (channel,)."""
-    spread = data.X.std(0, dtype=np.float64) / model.scale  # in the units that the encoder sees
+def spread_of(data: Recording, model: FittedModel) -> np.ndarray:
+    """Standard deviation of each channel in the units that the encoder sees: (channel,)."""
+    return channel_statistics(data.X)[1] / model.scale
+
+
+def channel_scores(maps: AttributionMaps, spread: np.ndarray, space: str) -> np.ndarray:
+    """Length of each channel's row within a space, for standardised channels, of which `spread` is: (channel,)."""
     return maps.by_space.sel(space=space).values * spread ** UNITS.get(maps.method, 0)
 
 
@@ -139,15 +153,8 @@ def unique_scores(
     found: list[Scores] = []
     for start in range(0, len(cells), TOGETHER):
         part = slice(start, start + TOGETHER)
-        questions = []
-        for data, model in zip(recordings[part], models[part], strict=True):
-            asked = ask(
-                *(model.embedder, model.parameters, model.spaces, model.standardise(data.X)),
-                *(data.epochs, data.variables),
-            )
-            questions.append(replace(asked, x=asked.x / asked.x.std(0)))
         answers = unique_variance(
-            questions,
+            [replace(asked, x=asked.x / asked.x.std(0)) for asked in questions_of(models[part], recordings[part])],
             [[cell["data_seed"]] for cell in cells[part]],
             steps=min(UNIQUE_STEPS, cells[0]["steps"]),
             progress=False,
@@ -180,6 +187,7 @@ def judge(
         for method in (*entries, *channels)
     }
     out: Row = {"entries": {}, "channels": {}, "rank_deficient": {}, "no_map": []}
+    standard, spread = model.standardise(data.X), spread_of(data, model)
 
     def add(kind: str, method: str, scores: np.ndarray) -> None:
         known = bool(np.isfinite(scores).all())
@@ -189,13 +197,13 @@ def judge(
             out["no_map"].append(method)
 
     for method in entries:
-        add("entries", method, entry_scores(model, data, method, every[method], space))
+        add("entries", method, entry_scores(model, data, method, every[method], space, standard))
     for method in channels:
         if method == "unique_variance":
             add("channels", method, unique[space])
             continue
-        maps = model.attribute(data, method, every[method])
-        add("channels", method, channel_scores(maps, model, data, space))
+        maps = model.attribute(data, method, every[method], standard=standard)
+        add("channels", method, channel_scores(maps, spread, space))
         if method in ("inverted_neuron_gradient", "tangent"):
             out["rank_deficient"][method] = round(maps.rank_deficient, 4)
     return out

@@ -46,8 +46,8 @@ PROTOCOL = {
     "0.1 s a step; rates unless spikes are said",
     "position models": "position: Follow(x, y; dim 4, change over 10 steps), rest: Time(10 dimensions, positives 1 "
     "to 10 steps ahead); supervised: Regress(x, y)",
-    "all variables": "position: Follow(x, y; dim 4, change over 10 steps), head_direction: Follow(circular, dim 2), "
-    "speed: Follow(dim 1), rest: Time(3)",
+    "all variables": "position: Follow(x, y; dim 4, change over 10 steps), head_direction: Follow(circular, dim "
+    "2), speed: Follow(dim 1), rest: Time(3)",
     "types": "rule: the space a cell is highest in; a lattice from a grid score of its map of 0.3 on, a threshold "
     "that was chosen with simulation 0 in view. cross_validated: logistic regression over cells, 5 folds",
     "channels_on": "each its own scale",

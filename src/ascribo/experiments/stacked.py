@@ -236,11 +236,14 @@ def _in_stacks(
     data = dict(zip(distinct, made, strict=True))
     simulated = time.monotonic()
     tell(f"{len(data)} recordings in {simulated - began:.0f} s; {len(files) - len(waiting)} rows were there before")
-    items: dict[tuple, Prepared] = {}  # the same object for all cells that share it: on the device once
     of_item = {k: (of_data[k], repr(study.spaces(cells[k]))) for k in waiting}
-    for k, key in of_item.items():
-        if key not in items:
-            items[key] = prepare(data[key[0]], study.spaces(cells[k]), one_scale=study.one_scale)
+    first = {key: k for k, key in reversed(of_item.items())}
+    # the same object for all cells that share it: on the device once. Threads: most of the work is numpy's
+    prepared: Any = Parallel(n_jobs=jobs, prefer="threads")(
+        delayed(prepare)(data[key[0]], study.spaces(cells[k]), one_scale=study.one_scale)
+        for key, k in first.items()
+    )
+    items: dict[tuple, Prepared] = dict(zip(first, prepared, strict=True))
     each = max(1, len(waiting))
     spent = {"simulation": (simulated - began) / each, "preparation": (time.monotonic() - simulated) / each}
     stacks = _pack(cells, waiting, {k: items[key] for k, key in of_item.items()})
