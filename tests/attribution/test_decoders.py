@@ -7,7 +7,7 @@ from scipy import stats
 from torch.func import functional_call, jacrev, vmap
 
 from ascribo.attribution import decode, decoder_jacobian, fit_decoders
-from ascribo.attribution.decoders import HIGHEST, _network, losses
+from ascribo.attribution.decoders import HIGHEST, _Batches, _network, losses
 
 
 def parameters_of(number, dim, channels, dtype=torch.float64):
@@ -121,3 +121,19 @@ def test_the_callers_random_numbers_are_left_alone():
     torch.manual_seed(0)
     fit([data()[0]], [data()[1]], [(0, 0)], [3], steps=2)
     assert torch.rand(1) == expected
+
+
+def test_batches_are_those_of_each_decoders_own_seed_and_rows():
+    """Drawn once for all that draw alike, and no different from drawing for each."""
+    some, others, rest = np.arange(0, 40, 2), np.arange(1, 41, 2), np.arange(100, 131)
+    own, seeds = [some, others, rest, some, some], [0, 0, 0, 7, 0]
+    batches = _Batches(own, seeds, 8, torch.device("cpu"))
+    assert len(batches.draws) == 3 and len(batches.own) == 3
+    for start in (0, 50):
+        drawn = batches.draw(start)
+        for k in (0, 49):
+            expected = [
+                r[np.random.default_rng([s, start]).integers(0, len(r), (50, 8))][k]
+                for s, r in zip(seeds, own, strict=True)
+            ]
+            np.testing.assert_array_equal(batches.rows(drawn[:, k]).numpy(), np.stack(expected))
