@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo.attribution import ask, frame, frame_of
+from ascribo.attribution import ask, frame, frame_of, unique_variance
 from ascribo.embedder import Embedder
 
 SPACES = {
@@ -83,3 +83,27 @@ def test_too_short_a_recording_is_refused(recording):
     X, epochs, variables = recording
     with pytest.raises(ValueError, match="needs at least 80"):
         frame_of(SPACES, 1, epochs[:60], variables[:60], X[:60])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_asks_and_answers_as_a_cpu(recording):
+    """The inputs are the same; news is drawn by another generator, and so are the answers up to that."""
+    X, epochs, variables = recording
+    own, parameters = embedder([0, 1])
+    asked = {
+        device: ask(
+            *(own, {k: v.to(device) for k, v in parameters.items()}, SPACES, X.to(device), epochs, variables)
+        )
+        for device in ("cpu", "cuda")
+    }
+    cpu, gpu = asked["cpu"], asked["cuda"]
+    np.testing.assert_array_equal(cpu.steps, gpu.steps)
+    # axes may point the other way
+    torch.testing.assert_close(gpu.inputs.cpu().abs(), cpu.inputs.abs(), atol=2e-3, rtol=1e-3)
+    for name, (_, draws) in cpu.news.items():
+        spread = [own[name][1].double().std((0, 1)).cpu() for own in (cpu.news, gpu.news)]
+        torch.testing.assert_close(*spread, rtol=0.05, atol=0.02)
+        assert draws.shape == gpu.news[name][1].shape
+    a, b = (unique_variance([q], [[0, 1]], steps=300, progress=False)[0].delta.mean((0, 3)) for q in (cpu, gpu))
+    np.testing.assert_allclose(a, b, atol=0.005)
+    assert a.max() > 0.03

@@ -69,7 +69,7 @@ def mixed():
 
 
 def test_sessions_share_their_space_and_their_maps_are_right(two):
-    """Issue 5, figure 4: consistency at least 0.95, here even without alignment, and auROC at least 0.98."""
+    """Consistency at least 0.95, here even without alignment, and auROC at least 0.98."""
     recordings, shared = two
     table = shared.consistency()
     assert table["space"].unique().tolist() == ["position"] and (table["bins"] >= 10).all()
@@ -80,6 +80,15 @@ def test_sessions_share_their_space_and_their_maps_are_right(two):
         assert maps[name].auroc(recording, "position") >= 0.98
         assert set(maps[name].by_space["channel"].values) == set(recording.channel_names)
     assert not shared.goodness_of_fit_["collapsed"].any()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_sessions_share_a_space_on_a_gpu(two):
+    recordings, reference = two
+    shared = asc.SharedEmbedding(**{**reference.get_params(), "device": "cuda"}).fit(recordings)
+    assert (shared.consistency()["r2_unaligned"] >= 0.95).all()
+    for name, maps in shared.attribute(recordings).items():
+        assert maps.auroc(recordings[name], "position") >= 0.98
 
 
 def test_consistency_sees_what_is_not_shared(two):
