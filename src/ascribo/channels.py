@@ -88,8 +88,8 @@ class Channels:
                 )
         out = torch.empty(self.shape, device=device)
         for part in chunks(self.raw):
-            out[part] = self[part].to(device)
-        return out
+            out[part] = torch.from_numpy(np.ascontiguousarray(self.raw[part])).to(device)
+        return out.sub_(self.mean.to(device)).div_(self.scale.to(device))
 
 
 def standardised(

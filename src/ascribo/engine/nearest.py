@@ -3,7 +3,7 @@
 A query looks up its cell and takes the nearest of the cell's candidates: two gathers and a minimum, the same
 for every query, so it runs inside a CUDA graph. The cells are small against the spacing of the points, so the
 candidates hold the true nearest neighbour all but always (and else one nearly as near). Above three variables a
-grid would be too large and all points are searched, in blocks.
+grid would be too large and all points are searched, on a GPU by a kernel, elsewhere in blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from scipy.spatial import KDTree
 from torch import Tensor
+
+from ..kernels.available import on_triton
 
 __all__ = ["NearestTable"]
 
@@ -89,6 +91,10 @@ class NearestTable:
         return difference.square().sum(-1)
 
     def _search(self, which: Tensor, target: Tensor) -> Tensor:
+        if on_triton(target):
+            from ..kernels import nearest_triton
+
+            return nearest_triton.nearest(self.points, which, target, self.box if self.circular else None)
         best = torch.full(target.shape[:-1], torch.inf, device=target.device)
         found = torch.zeros(target.shape[:-1], dtype=torch.long, device=target.device)
         wide = target.numel() if self.circular else best.numel()

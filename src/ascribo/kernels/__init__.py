@@ -1,9 +1,10 @@
-"""The two inner loops worth writing by hand: log-sum-exp over negatives, and a GELU layer with tangents.
+"""The inner loops worth writing by hand: log-sum-exp over negatives, a GELU layer with tangents, nearest points.
 
     reference.py    log-sum-exp by its definition, what the next two must equal
     blocked.py      in blocks of references, plain torch: the CPU, and whatever the kernel does not know
     streaming.py    one Triton kernel for each direction (tiles.py: its inner part; plan.py: what objectives share)
     rows.py         values and tangents of a GELU layer, plain torch (rows_triton.py: one kernel for each direction)
+    nearest_triton.py    the nearest of all points; its plain form is in `ascribo.engine.nearest`
 
 The functions here choose by device. Triton is imported on first use, and may be absent.
 """
