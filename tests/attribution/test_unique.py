@@ -529,6 +529,25 @@ def test_questions_do_not_depend_on_their_company():
     assert np.abs(same.delta[0] - both[0].delta[0]).max() < 1e-3 < np.abs(same.delta[1] - both[0].delta[1]).max()
 
 
+def test_short_recordings_are_learned_from_for_fewer_steps(monkeypatch):
+    """80 passes at most, 150 steps at least; recordings of other lengths do not change that."""
+    asked = []
+    real = unique.fit_decoders
+    monkeypatch.setattr(
+        unique, "fit_decoders", lambda *a, **given: asked.append((len(a[2]), given["steps"])) or real(*a, **given)
+    )
+    short, middle, long = (small_question(n, seed=n) for n in (300, 2500, 20_000))
+    rows = [min(len(own) for own in question.training) for question in (short, middle, long)]
+    steps = [unique._training_steps(question, 1000) for question in (short, middle, long)]
+    assert steps == [150, 50 * np.ceil(80 * rows[1] / 512 / 50), 1000] and 150 < steps[1] < 300
+    together = unique_variance([short, middle, short], [[0, 1], [2, 3], [0, 1]], progress=False)
+    assert asked == [(24, 150), (12, steps[1])]  # two models, three variants, two folds
+    (alone,) = unique_variance([middle], [[2, 3]], progress=False)
+    np.testing.assert_allclose(together[1].delta, alone.delta, atol=1e-5)
+    np.testing.assert_allclose(together[0].delta, together[2].delta, atol=1e-5)
+    assert together[1].question is middle
+
+
 def test_a_channel_that_never_changes_is_not_called():
     for loss in ("squared", "poisson"):
         question = small_question()

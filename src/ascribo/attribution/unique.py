@@ -39,6 +39,11 @@ from .maps import AttributionMaps, TooFewSteps
 __all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
 
 STEPS = 1000
+BATCH = 512
+PASSES = 80
+"""Times that the decoders see the time steps they learn from, at most: in more of them they learn their noise."""
+FEWEST = 150
+"""Steps that they are trained for at least."""
 FOLDS = 2
 BLOCKS = (5, 40)
 """Fewest and most blocks of time that the spread of a score is judged by."""
@@ -146,10 +151,31 @@ def ask(
 def unique_variance(
     questions: Sequence[Question], seeds: Sequence[Sequence[int]], *, steps: int = STEPS, progress: bool = True
 ) -> list[Answer]:
-    """Answer questions of one shape (channels, inputs, loss) with one stack of decoders.
+    """Answer questions of one shape (channels, inputs, loss) with one stack of decoders, or a few.
 
     seeds : for each question the seeds of its models. Every model, variant and fold has its own decoder.
+    steps : of training at most; short recordings have fewer.
     """
+    groups: dict[int, list[int]] = {}
+    for k, question in enumerate(questions):
+        groups.setdefault(_training_steps(question, steps), []).append(k)
+    answers: dict[int, Answer] = {}
+    for own, members in groups.items():
+        found = _answer_together([questions[k] for k in members], [seeds[k] for k in members], own, progress)
+        answers |= dict(zip(members, found, strict=True))
+    return [answers[k] for k in range(len(questions))]
+
+
+def _training_steps(question: Question, most: int) -> int:
+    """Steps that the decoders of a question are trained for, a multiple of 50: like questions share a stack."""
+    rows = min(len(training) for training in question.training)
+    return min(most, max(FEWEST, 50 * -(-PASSES * rows // (50 * BATCH))))
+
+
+def _answer_together(
+    questions: Sequence[Question], seeds: Sequence[Sequence[int]], steps: int, progress: bool
+) -> list[Answer]:
+    """Answers by one stack of decoders that are trained for equally many steps."""
     inputs, which, rows, masks, drawn = [], [], [], [], []
     for number, (question, own) in enumerate(zip(questions, seeds, strict=True)):
         for model, seed in enumerate(own):
@@ -169,6 +195,7 @@ def unique_variance(
         mask=torch.stack(masks),
         loss=questions[0].loss,
         steps=steps,
+        batch=BATCH,
         progress=progress,
         name="unique variance",
     )
