@@ -1,6 +1,7 @@
 """Large recordings are read as they are needed, to the same bits as ordinary ones."""
 
 import hashlib
+import warnings
 
 import numpy as np
 import pytest
@@ -64,8 +65,18 @@ def test_only_large_recordings_are_read_as_needed(X, monkeypatch):
 
 def test_on_another_device_it_is_a_tensor(X, monkeypatch):
     monkeypatch.setattr(channels, "CHUNK", 100)
-    moved = lazy(X).to("meta")
-    assert isinstance(moved, torch.Tensor) and moved.shape == (5000, 7)
+    X.flags.writeable = False  # as memory-mapped files are
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        moved = lazy(X).to("meta")
+        assert isinstance(moved, torch.Tensor) and moved.shape == (5000, 7)
+        assert torch.equal(lazy(X)._moved(torch.device("cpu")), lazy(X)[:])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_standardises_to_the_same_bits(X):
+    mean, scale = channel_statistics(X)
+    assert torch.equal(standardised(X, mean, scale, "cuda").cpu(), standardised(X, mean, scale))
 
 
 def test_a_gpu_that_is_too_small_is_said_to_be(X, monkeypatch):

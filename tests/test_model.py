@@ -10,7 +10,7 @@ import ascribo as asc
 from ascribo import attribution
 from ascribo.alignment import Alignment, align
 from ascribo.embedder import Embedder
-from ascribo.model import FittedModel, unique_variances
+from ascribo.model import FittedModel, questions_of, unique_variances
 from ascribo.spaces import layout
 
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
@@ -167,6 +167,31 @@ def test_many_models_are_answered_as_each_alone(model, data):
         (alone,) = unique_variances([one], [recording], steps=25)
         np.testing.assert_allclose(maps.by_space, alone.by_space, rtol=1e-4, atol=1e-5)
         assert maps.over_time(0, 10).sizes["time"] == 10
+
+
+def test_models_share_a_frame_if_it_is_theirs(model, data, monkeypatch):
+    """The recording, the spaces and the window make a frame, and nothing else does."""
+
+    def untrained(spaces, encoder):
+        module = encoder.build(12, sum(space.dim for space in spaces.values()))
+        given = {"spaces": spaces, "module": module, "parameters": Embedder(module, spaces).initial(module, [0])}
+        return replace(model, **given, counted=np.ones((1, len(spaces)), dtype=bool))
+
+    wide, far = asc.Convolution(4, (8, 8)), {**SPACES, "rest": asc.Time(dim=2, offsets=(5,))}
+    one, two, window, further = (
+        untrained(*given)
+        for given in [(SPACES, asc.MLP((8,))), (SPACES, asc.MLP((6,))), (SPACES, wide), (far, wide)]
+    )
+    made = []
+    real = attribution.frame_of
+    monkeypatch.setattr(attribution, "frame_of", lambda *a: made.append(a) or real(*a))
+    models, recordings = [one, window, two, further, one], [data, data, data, data, data[:2000]]
+    for own, recording, question in zip(models, recordings, questions_of(models, recordings), strict=True):
+        given = (own.embedder, own.parameters, own.spaces, own.standardise(recording.X))
+        alone = attribution.ask(*given, recording.epochs, recording.variables)
+        assert torch.equal(question.inputs, alone.inputs) and np.array_equal(question.steps, alone.steps)
+        assert torch.equal(question.news["position"][1], alone.news["position"][1])
+    assert len(made) == 4  # the second MLP has the first one's
 
 
 def test_what_is_not_a_count_has_no_poisson_loss(model, data, quick_unique_variance):

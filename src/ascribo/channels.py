@@ -86,9 +86,12 @@ class Channels:
                     f"the recording takes {needed / 1e9:.1f} GB and the GPU has {free / 1e9:.1f} GB left: use "
                     "device='cpu', which reads a large recording as it goes."
                 )
+        return self._moved(device)
+
+    def _moved(self, device: torch.device) -> Tensor:
         out = torch.empty(self.shape, device=device)
         for part in chunks(self.raw):
-            out[part] = torch.from_numpy(np.ascontiguousarray(self.raw[part])).to(device)
+            out[part] = torch.from_numpy(np.array(self.raw[part])).to(device)
         return out.sub_(self.mean.to(device)).div_(self.scale.to(device))
 
 

@@ -112,7 +112,8 @@ class FittedModel:
         """Maps by one method; spaces that collapsed in all seeds are refused.
 
         steps : time steps to aggregate over, None for all; the unique variance always takes as many as it can use.
-        standard : the recording's channels as `standardise` makes them, where they are at hand.
+        standard : the recording's channels as `standardise` makes them, where they are at hand (not used for the
+        unique variance, which makes its own of many recordings).
         """
         if method == "unique_variance":
             return unique_variances([self], [recording], loss=loss, progress=progress)[0]
@@ -219,7 +220,7 @@ def unique_variances(
 ) -> list[AttributionMaps]:
     """Unique variance maps of many models, each of its recording; those of one shape share a stack of decoders.
 
-    loss : "squared", or "poisson" for channels that are counts. steps : training steps of the decoders.
+    loss : "squared", or "poisson" for channels that are counts. steps : of training of the decoders, at most.
     """
     questions = questions_of(models, recordings, loss=loss)
     groups: dict[tuple, list[int]] = {}

@@ -79,6 +79,14 @@ def test_the_frame_says_what_its_columns_are(recording):
     np.testing.assert_allclose(rebuilt, fitted, atol=1e-4)
 
 
+def test_a_frame_has_its_own_lags(recording):
+    X, epochs, variables = recording
+    given = (*embedder([0]), SPACES, X, epochs, variables)
+    with pytest.raises(ValueError, match="lag=3"):
+        ask(*given, lag=3, frame=frame_of(SPACES, 1, epochs, variables, X))
+    assert set(frame_of(SPACES, 1, epochs, variables, X, lag=3).lags.values()) == {3}
+
+
 def test_too_short_a_recording_is_refused(recording):
     X, epochs, variables = recording
     with pytest.raises(ValueError, match="needs at least 80"):

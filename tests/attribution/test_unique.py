@@ -534,18 +534,23 @@ def test_short_recordings_are_learned_from_for_fewer_steps(monkeypatch):
     asked = []
     real = unique.fit_decoders
     monkeypatch.setattr(
-        unique, "fit_decoders", lambda *a, **given: asked.append((len(a[2]), given["steps"])) or real(*a, **given)
+        unique,
+        "fit_decoders",
+        lambda *a, **given: asked.append((len(a[2]), given["steps"], given["batch"])) or real(*a, **given),
     )
-    short, middle, long = (small_question(n, seed=n) for n in (300, 2500, 20_000))
-    rows = [min(len(own) for own in question.training) for question in (short, middle, long)]
-    steps = [unique._training_steps(question, 1000) for question in (short, middle, long)]
-    assert steps == [150, 50 * np.ceil(80 * rows[1] / 512 / 50), 1000] and 150 < steps[1] < 300
-    together = unique_variance([short, middle, short], [[0, 1], [2, 3], [0, 1]], progress=False)
-    assert asked == [(24, 150), (12, steps[1])]  # two models, three variants, two folds
-    (alone,) = unique_variance([middle], [[2, 3]], progress=False)
-    np.testing.assert_allclose(together[1].delta, alone.delta, atol=1e-5)
+    tiny, short, middle, long = (small_question(n, seed=n) for n in (150, 300, 2500, 20_000))
+    rows = [min(len(own) for own in question.training) for question in (tiny, short, middle)]
+    plans = [unique._training(question, 1000) for question in (tiny, short, middle, long)]
+    assert plans[:2] == [(150, rows[0]), (150, rows[1])] and plans[3] == (1000, 512)
+    assert plans[2] == (50 * np.ceil(80 * rows[2] / 512 / 50), 512) and 150 < plans[2][0] < 300
+    together = unique_variance([short, middle, short, tiny], [[0, 1], [2, 3], [0, 1], [0, 1]], progress=False)
+    # two models, three variants, two folds; the tiny one has smaller batches, and keeps them to itself
+    assert asked == [(24, *plans[1]), (12, *plans[2]), (12, *plans[0])]
+    for k, (question, own) in enumerate([(short, [0, 1]), (middle, [2, 3])]):
+        (alone,) = unique_variance([question], [own], progress=False)
+        np.testing.assert_allclose(together[k].delta, alone.delta, atol=1e-5)
+        assert together[k].question is question
     np.testing.assert_allclose(together[0].delta, together[2].delta, atol=1e-5)
-    assert together[1].question is middle
 
 
 def test_a_channel_that_never_changes_is_not_called():

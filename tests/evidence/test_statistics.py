@@ -82,6 +82,25 @@ def test_tukey_agrees_with_scipy():
         assert row.difference == pytest.approx(samples[j].mean() - samples[i].mean())
 
 
+def test_unequal_variances_are_judged_pair_by_pair():
+    """Two groups alone: Welch's t test. A wild third group does not change what is known of two quiet ones."""
+    rng = np.random.default_rng(2)
+    draws = {"a": rng.normal(0, 1, 30), "b": rng.normal(1.0, 1, 20), "c": rng.normal(0, 30, 25)}
+    rows = [(name, value) for name, values in draws.items() for value in values]
+    table = pd.DataFrame(rows, columns=["group", "v"])
+    two = tukey(table[table["group"] != "c"], "v", "group", equal_variances=False)
+    welch = scipy.stats.ttest_ind(draws["b"], draws["a"], equal_var=False)
+    interval = welch.confidence_interval()
+    got = two.loc[0, ["difference", "ci_low", "ci_high", "p"]].to_numpy(float)
+    expected = [draws["b"].mean() - draws["a"].mean(), interval.low, interval.high, welch.pvalue]
+    np.testing.assert_allclose(got, expected, rtol=1e-3)
+    every = tukey(table, "v", "group", equal_variances=False)
+    assert list(every["group1"] + every["group2"]) == ["ab", "ac", "bc"]
+    assert every.loc[0, "p"] < 0.05 < tukey(table, "v", "group").loc[0, "p"]
+    with pytest.raises(ValueError, match="equal_variances=True"):
+        tukey(table[24:51], "v", "group", equal_variances=False)
+
+
 def test_bootstrap_interval_covers_as_often_as_it_should():
     rng = np.random.default_rng(0)
     held = {level: 0 for level in (0.8, 0.95)}

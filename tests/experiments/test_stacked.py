@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -67,6 +68,23 @@ def test_recordings_are_simulated_and_prepared_once(tmp_path, monkeypatch):
     monkeypatch.setattr(stacked, "prepare", prepared)
     in_stacks(replace(CHEAP, recording=simulated), CELLS, tmp_path)
     assert calls == {"simulated": 2, "prepared": 4}  # two data sets; two modes of each; penalties share
+
+
+def test_what_threads_prepare_is_no_different(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        stacked, "_rows", lambda study, cells, items, *a, **b: ({"made": _digest(i)} for i in items)
+    )
+    one, two = (
+        stacked._in_stacks(CHEAP, CELLS, stacked.row_files(CELLS, tmp_path / str(jobs)), **{**HOW, "jobs": jobs})
+        for jobs in (1, 2)
+    )
+    assert one == two and len({row["made"] for row in one[0]}) == 4
+
+
+def _digest(item):
+    """What was made of a recording: its channels, and a draw of its pairs."""
+    draw = item.problem.pairs.draw(np.random.default_rng(0), 2, 8)
+    return repr([float(item.problem.X.double().square().sum()), *draw.ravel().tolist()])
 
 
 def test_an_interrupted_run_trains_only_what_is_missing(tmp_path, monkeypatch):

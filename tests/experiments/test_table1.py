@@ -135,8 +135,9 @@ def ahead():
 
 
 def test_the_papers_method_is_ahead(ahead):
-    assert ahead["why"] is None and [len(part["against"]) for part in ahead["tukey"]] == [17, 11, 35]
-    for part, least in zip(ahead["tukey"], (0.09, 0.06, 0.18), strict=True):
+    assert ahead["why"] is None and [len(part["against"]) for part in ahead["tukey"]] == [17, 11, 35, 35]
+    assert [part["equal_variances"] for part in ahead["tukey"]] == [True, True, True, False]
+    for part, least in zip(ahead["tukey"], (0.09, 0.06, 0.18, 0.18), strict=True):
         assert part["ahead_of_all"]
         assert all(row["difference"] > least and 0 < row["ci95"][0] < row["difference"] for row in part["against"])
         assert all(row["p"] < 0.001 for row in part["against"])

@@ -1,5 +1,6 @@
 """The kernel against the distances themselves."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -47,16 +48,19 @@ def test_of_equals_the_first(device):
     assert nearest(points, torch.zeros(1, dtype=torch.long, device=device), target, None).tolist() == [[0, 0]]
 
 
-def test_the_table_uses_it(gpu):
+@pytest.mark.parametrize("circular", [False, True])
+def test_the_table_uses_it(gpu, circular, monkeypatch):
     """Many variables on a GPU: the same answers as the search in blocks on a CPU."""
-    import numpy as np
-
     from ascribo.engine.nearest import NearestTable
+    from ascribo.kernels import nearest_triton
 
     rng = np.random.default_rng(0)
-    sets = [rng.normal(size=(4000, 5)), rng.normal(size=(3000, 5))]
-    target = torch.from_numpy(rng.normal(size=(4, 600, 5))).float()
-    which = torch.tensor([0, 1, 1, 0])
-    cpu = NearestTable.build(sets, np.zeros(5), 1.0).query(which, target)
-    found = NearestTable.build(sets, np.zeros(5), 1.0, gpu).query(which.to(gpu), target.to(gpu))
-    assert (cpu == found.cpu()).float().mean() > 0.999
+    sets = [rng.uniform(size=(4000, 5)), rng.uniform(size=(3000, 5))]
+    target = torch.from_numpy(rng.uniform(size=(4, 600, 5))).float()
+    which, box = torch.tensor([0, 1, 1, 0]), np.array([0.0, float(circular), 0.0, 0.0, 0.0])
+    cpu = NearestTable.build(sets, box, 1.0).query(which, target)
+    asked = []
+    real = nearest_triton.nearest
+    monkeypatch.setattr(nearest_triton, "nearest", lambda *a: asked.append(a) or real(*a))
+    found = NearestTable.build(sets, box, 1.0, gpu).query(which.to(gpu), target.to(gpu))
+    assert len(asked) == 1 and (cpu == found.cpu()).float().mean() > 0.999

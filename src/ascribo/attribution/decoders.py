@@ -127,8 +127,8 @@ class _Batches:
 
     def rows(self, drawn: Tensor) -> Tensor:
         """The rows of every decoder, (decoder, batch), from what is drawn at one step."""
-        rows, draws = self.which
-        return self.own[rows[:, None], drawn[draws]]
+        sets, places = self.which
+        return self.own[sets[:, None], drawn[places]]
 
 
 def losses(predicted: Tensor, goal: Tensor, loss: str) -> Tensor:

@@ -31,7 +31,7 @@ from torch import Tensor
 from ..channels import Channels
 from ..embedder import Embedder
 from ..spaces import Space, layout, reported
-from .decoders import decode, fit_decoders, losses
+from .decoders import WIDTHS, decode, fit_decoders, losses
 from .frame import STRETCHES, Frame, frame_of
 from .inputs import Question, white
 from .maps import AttributionMaps, TooFewSteps
@@ -41,7 +41,8 @@ __all__ = ["Answer", "Question", "ask", "unique_maps", "unique_variance"]
 STEPS = 1000
 BATCH = 512
 PASSES = 80
-"""Times that the decoders see the time steps they learn from, at most: in more of them they learn their noise."""
+"""Times that the decoders see the time steps they learn from, but for very short recordings: in more of them they
+learn their noise."""
 FEWEST = 150
 """Steps that they are trained for at least."""
 FOLDS = 2
@@ -54,8 +55,8 @@ CONSTANT = 1e-8
 """Least variance (or deviance) of a channel of which anything can be explained."""
 CHUNK = {False: 8192, True: 65_536}
 """Time steps that are judged together, on a CPU and on a GPU."""
-PREDICTIONS = 2**25
-"""Most predictions held at once; with many channels and seeds there are fewer than CHUNK steps of them."""
+NUMBERS = 2**25
+"""Most numbers of a layer held at once; with many channels and seeds there are fewer than CHUNK steps of them."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,13 @@ def ask(
     X : (time, channel), standardised. variables : those that are known; a space without its variables, or whose
     variables never change within an epoch and so have no news, is asked about as if it followed time.
     counts : (time, channel), to be predicted under a Poisson loss instead of X. lag : over which there is news, by
-    default by the pace of each space's variables. frame : of `frame_of`, if it is at hand from another model.
+    default by the pace of each space's variables. frame : that of these spaces and this recording, if it is at hand
+    from another model (`frame_of`).
 
     Nothing is asked about a nuisance, but the decoders see it like any other space.
     """
+    if frame is not None and lag is not None:
+        raise ValueError(f"lag={lag!r} beside a frame, which has lags of its own: give the lag to `frame_of`.")
     if frame is None:
         frame = frame_of(spaces, embedder.window, epochs, variables, X, lag)
     asked, steps, slices = reported(spaces), frame.steps, layout(spaces)
@@ -156,26 +160,29 @@ def unique_variance(
     seeds : for each question the seeds of its models. Every model, variant and fold has its own decoder.
     steps : of training at most; short recordings have fewer.
     """
-    groups: dict[int, list[int]] = {}
+    groups: dict[tuple[int, int], list[int]] = {}
     for k, question in enumerate(questions):
-        groups.setdefault(_training_steps(question, steps), []).append(k)
+        groups.setdefault(_training(question, steps), []).append(k)
     answers: dict[int, Answer] = {}
-    for own, members in groups.items():
-        found = _answer_together([questions[k] for k in members], [seeds[k] for k in members], own, progress)
+    for plan, members in groups.items():
+        found = _answer_together([questions[k] for k in members], [seeds[k] for k in members], *plan, progress)
         answers |= dict(zip(members, found, strict=True))
     return [answers[k] for k in range(len(questions))]
 
 
-def _training_steps(question: Question, most: int) -> int:
-    """Steps that the decoders of a question are trained for, a multiple of 50: like questions share a stack."""
+def _training(question: Question, most: int) -> tuple[int, int]:
+    """Steps that the decoders of a question are trained for, and their batch; like questions share a stack.
+
+    Steps go up by 50, for recordings that are nearly of one length.
+    """
     rows = min(len(training) for training in question.training)
-    return min(most, max(FEWEST, 50 * -(-PASSES * rows // (50 * BATCH))))
+    return min(most, max(FEWEST, 50 * -(-PASSES * rows // (50 * BATCH)))), min(BATCH, rows)
 
 
 def _answer_together(
-    questions: Sequence[Question], seeds: Sequence[Sequence[int]], steps: int, progress: bool
+    questions: Sequence[Question], seeds: Sequence[Sequence[int]], steps: int, batch: int, progress: bool
 ) -> list[Answer]:
-    """Answers by one stack of decoders that are trained for equally many steps."""
+    """Answers by one stack of decoders that are trained alike."""
     inputs, which, rows, masks, drawn = [], [], [], [], []
     for number, (question, own) in enumerate(zip(questions, seeds, strict=True)):
         for model, seed in enumerate(own):
@@ -195,7 +202,7 @@ def _answer_together(
         mask=torch.stack(masks),
         loss=questions[0].loss,
         steps=steps,
-        batch=BATCH,
+        batch=batch,
         progress=progress,
         name="unique variance",
     )
@@ -215,7 +222,8 @@ def _judge(question: Question, parameters: Mapping[str, Tensor]) -> Answer:
     masks = question.wide_masks
     whole = losses(_constant(x, question.loss), x, question.loss).mean(0) - _least(x, question.loss).mean(0)
     whole = torch.where(whole > CONSTANT, whole, torch.inf)  # of a channel that never changes nothing is explained
-    chunk = min(CHUNK[x.is_cuda], max(64, PREDICTIONS // (seeds * variants * x.shape[1])))
+    widest = max(x.shape[1], masks.shape[1], *WIDTHS)
+    chunk = min(CHUNK[x.is_cuda], max(64, NUMBERS // (seeds * variants * widest)))
 
     @torch.no_grad()
     def at(rows: Tensor, fold: int) -> Tensor:

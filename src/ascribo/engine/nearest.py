@@ -24,6 +24,8 @@ __all__ = ["NearestTable"]
 CANDIDATES = 16
 CELLS_PER_POINT = {1: 2, 2: 2, 3: 8}
 MOST_CELLS = 2**21
+MOST_IN_KERNEL = 16
+"""Variables that the kernel holds in registers."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class NearestTable:
         return difference.square().sum(-1)
 
     def _search(self, which: Tensor, target: Tensor) -> Tensor:
-        if on_triton(target):
+        if on_triton(target) and target.shape[-1] <= MOST_IN_KERNEL:
             from ..kernels import nearest_triton
 
             return nearest_triton.nearest(self.points, which, target, self.box if self.circular else None)

@@ -152,10 +152,17 @@ def goodness_of_fit(
     block = torch.from_numpy(number).to(X.device)
     slices, names = layout(spaces), tuple(spaces)
     models = next(iter(parameters.values())).shape[0]
-    sums = torch.zeros(2, batches, len(names), len(temperatures), models, device=X.device)  # nats, bits: read once
+    measured = torch.zeros(
+        2, batches, len(names), len(temperatures), models, device=X.device
+    )  # nats, bits: read once
     shape = (len(names), len(temperatures), models, int(number.max()) + 1)
     total = torch.zeros(shape, device=X.device, dtype=torch.float64)
     count = torch.zeros((len(names), *shape[2:]), device=X.device, dtype=torch.float64)
+    similarities = {name: similarity_of(space.similarity) for name, space in spaces.items()}
+    scales = {
+        name: torch.tensor([own.rescale(t) for t in temperatures]).to(X.device)[:, None, None, None]
+        for name, own in similarities.items()
+    }
     for b in range(batches):
         x = embedder.gather(X, index[b], first, last).flatten(1, 2)
         z = embedder(parameters, x.expand(models, *x.shape[1:]))
@@ -166,10 +173,9 @@ def goodness_of_fit(
             steps = index[b, :, reference]
             at = block[steps].expand(models, -1)
             count[k].scatter_add_(1, at, torch.ones_like(at, dtype=torch.float64))
-            similarity = similarity_of(space.similarity)
-            scale = torch.tensor([similarity.rescale(t) for t in temperatures]).to(X.device)[:, None, None, None]
+            similarity = similarities[name]
             scaled = [  # a model at another temperature is one more model: (temperature · model, B, dim)
-                (rows[row][..., where] * scale).flatten(0, 1)
+                (rows[row][..., where] * scales[name]).flatten(0, 1)
                 for row in (reference, positive, negative)
                 if row is not None
             ]
@@ -178,14 +184,14 @@ def goodness_of_fit(
                 each = _information(scaled[0], goal)
             else:
                 nats = _infonce(scaled[0], scaled[1], scaled[2], similarity)
-                sums[0, b, k] = nats.mean(-1).unflatten(0, (-1, models))
+                measured[0, b, k] = nats.mean(-1).unflatten(0, (-1, models))
                 each = (chance(batch) - nats) / np.log(2)
             each = each.unflatten(0, (-1, models))
-            sums[1, b, k] = each.mean(-1)
+            measured[1, b, k] = each.mean(-1)
             total[k].scatter_add_(2, at.expand_as(each), each.double())
     means = (total / count[:, None].clamp_min(1)).permute(1, 3, 2, 0).cpu().numpy()
     regress = np.array([isinstance(space, Regress) for space in spaces.values()])
-    values, bits = sums.permute(0, 3, 1, 4, 2).double().cpu().numpy()  # (temperature, batch, model, space) each
+    values, bits = measured.permute(0, 3, 1, 4, 2).double().cpu().numpy()  # (temperature, batch, model, space) each
     values[..., regress] = np.nan
     best = bits.mean(1).argmax(0)[None, None]  # (1, 1, model, space)
     values, bits, block_bits = (np.take_along_axis(v, best, 0)[0] for v in (values, bits, means))

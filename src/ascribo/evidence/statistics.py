@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import tukey_hsd
 
 from ..recording import nearest
 
@@ -74,7 +75,14 @@ def anova(table: pd.DataFrame, value: str, factors: str | Sequence[str]) -> pd.D
     return pd.concat([pd.DataFrame({"term": terms}), found[["sum_sq", "df", "F", "p"]]], axis=1)
 
 
-def tukey(table: pd.DataFrame, value: str, group: str | Sequence[str], level: float = 0.95) -> pd.DataFrame:
+def tukey(
+    table: pd.DataFrame,
+    value: str,
+    group: str | Sequence[str],
+    level: float = 0.95,
+    *,
+    equal_variances: bool = True,
+) -> pd.DataFrame:
     """Tukey's honestly significant differences: which groups differ, over all pairs at once.
 
     Needs statsmodels: `pip install 'ascribo[stats]'`.
@@ -84,6 +92,8 @@ def tukey(table: pd.DataFrame, value: str, group: str | Sequence[str], level: fl
     table : one row per result. value : the column with the result, a number.
     group : one column, or several that make a group together ("inverted:hybrid").
     level : of the intervals, for all pairs together.
+    equal_variances : of all groups, as Tukey has it. False: each pair is judged by its own two (Games and Howell);
+        every group then needs two results.
 
     Returns
     -------
@@ -107,11 +117,37 @@ def tukey(table: pd.DataFrame, value: str, group: str | Sequence[str], level: fl
             f"{len(joined)} results in {distinct} groups of {group}: expected two groups or more, and some with "
             "more than one result."
         )
+    if not equal_variances:
+        return _games_howell(pd.Series(numbers).groupby(joined), level)
     _, _, pairwise_tukeyhsd = _statsmodels()
     found = pairwise_tukeyhsd(numbers, joined, alpha=1 - level)
     pairs = pd.DataFrame(list(combinations(map(str, found.groupsunique), 2)), columns=["group1", "group2"])
     low, high = np.asarray(found.confint).T
     return pairs.assign(difference=found.meandiffs, ci_low=low, ci_high=high, p=found.pvalues)
+
+
+def _games_howell(groups: Any, level: float) -> pd.DataFrame:
+    """`tukey` without a common variance."""
+    names = list(groups.groups)
+    if single := [name for name in names if len(groups.get_group(name)) < 2]:
+        raise ValueError(
+            f"groups with one result have no variance of their own: {single}. Repeat them, or use "
+            "equal_variances=True."
+        )
+    found = tukey_hsd(*(groups.get_group(name) for name in names), equal_var=False)
+    interval = found.confidence_interval(level)
+    pairs = list(combinations(range(len(names)), 2))
+    one, two = np.array(pairs).T
+    return pd.DataFrame(
+        {
+            "group1": np.array(names)[one],
+            "group2": np.array(names)[two],
+            "difference": found.statistic[two, one],
+            "ci_low": interval.low[two, one],
+            "ci_high": interval.high[two, one],
+            "p": found.pvalue[two, one],
+        }
+    )
 
 
 def bootstrap_interval(values, draws: int = 1000, level: float = 0.95, seed: int = 0) -> tuple[float, float]:

@@ -139,7 +139,7 @@ def spread_of(data: Recording, model: FittedModel) -> np.ndarray:
 
 
 def channel_scores(maps: AttributionMaps, spread: np.ndarray, space: str) -> np.ndarray:
-    """Length of each channel's row within a space, for standardised channels, of which `spread` is: (channel,)."""
+    """Length of each channel's row within a space, for standardised channels: (channel,). spread : `spread_of`."""
     return maps.by_space.sel(space=space).values * spread ** UNITS.get(maps.method, 0)
 
 

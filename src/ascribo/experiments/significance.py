@@ -41,7 +41,8 @@ def of_rows(rows: Sequence[Row], paper: Mapping[tuple, Row]) -> dict[str, Any]:
     out: dict[str, Any] = {"anova": None, "tukey": None, "why": None, "main_effects": _main_effects(table, paper)}
     out["paired"] = _paired(rows)
     try:
-        return {**out, "anova": _anova(table), "tukey": [_tukey(table, group) for group in GROUPINGS]}
+        own = [_tukey(table, group) for group in GROUPINGS] + [_tukey(table, GROUPINGS[-1], equal_variances=False)]
+        return {**out, "anova": _anova(table), "tukey": own}
     except (ImportError, ValueError) as error:
         return {**out, "why": str(error)}
 
@@ -54,8 +55,9 @@ def tables(found: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     for part in found["tukey"] or []:
         against = part["against"]
         verdict = "ahead of all" if part["ahead_of_all"] else f"ahead of {part['ahead_of']} of {len(against)}"
+        name = "Tukey" if part["equal_variances"] else "Games and Howell (unequal variances)"
         title = (
-            f"Tukey, {' and '.join(part['by'])}: {spell(part['group'])} is {verdict} (p < {LEVEL}); the nearest:"
+            f"{name}, {' and '.join(part['by'])}: {spell(part['group'])} is {verdict} (p < {LEVEL}); the nearest:"
         )
         out[title] = pd.DataFrame(
             [
@@ -108,11 +110,11 @@ def _anova(table: Any) -> list[Row]:
     return [{**row, "paper_F": PAPER_F.get(row["term"])} for row in _records(found)]
 
 
-def _tukey(table: Any, group: Sequence[str]) -> dict[str, Any]:
+def _tukey(table: Any, group: Sequence[str], equal_variances: bool = True) -> dict[str, Any]:
     """The papers' method against all others, and the other pairs that differ; differences are group - other."""
     from ..evidence.statistics import tukey
 
-    pairs: Any = tukey(table, "auroc", group)
+    pairs: Any = tukey(table, "auroc", group, equal_variances=equal_variances)
     first = ":".join(FIRST[key] for key in group)
     own = pairs[(pairs["group1"] == first) | (pairs["group2"] == first)]
     against = []
@@ -131,6 +133,7 @@ def _tukey(table: Any, group: Sequence[str]) -> dict[str, Any]:
     others = pairs.drop(own.index)
     return {
         "by": list(group),
+        "equal_variances": equal_variances,
         "group": first,
         "against": sorted(against, key=lambda row: row["difference"]),
         "ahead_of": ahead,
