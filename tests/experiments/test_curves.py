@@ -43,19 +43,19 @@ def test_samples(tmp_path):
 
 
 def test_lambda(tmp_path):
-    plan = {**TINY, "length": 600, "snrs": [None], "scales": [1.0, 10.0], "penalties": ["auto", 0.01, 1.0]}
+    plan = {**TINY, "length": 600, "snrs": [None], "scales": [1.0, "spread"], "penalties": ["auto", 0.01, 1.0]}
     result = penalties.run(tmp_path, device="cpu", progress=False, **plan)
     assert json.loads((tmp_path / "lambda.json").read_text()) == json.loads(json.dumps(result))
     assert (tmp_path / "lambda.png").exists()
     kinds = [(v["method"], v["kind"]) for v in result["verdicts"]]
     assert kinds[:2] == [("inverted_neuron_gradient", "channels"), ("inverted_neuron_gradient", "entries")]
-    first, tenfold = (result["rows"][k] for k in (1, 4))
-    assert (first["scale"], tenfold["scale"], tenfold["penalty"], tenfold["lambda"]) == (1.0, 10.0, 0.01, 0.01)
-    # one number divides all channels, so a common factor is no matter but for rounding
+    first, spread = (result["rows"][k] for k in (1, 4))
+    assert (first["scale"], spread["scale"], spread["penalty"], spread["lambda"]) == (1.0, "spread", 0.01, 0.01)
+    # channels are standardised, so their scales are no matter but for rounding
     for kind in ("entries", "channels"):
         for method in ("inverted_neuron_gradient", "generative_gradient"):
             if method in first[kind]:
-                assert first[kind][method] == pytest.approx(tenfold[kind][method], abs=0.01)
+                assert first[kind][method] == pytest.approx(spread[kind][method], abs=0.01)
     assert len(penalties.tables(result)) == 2 * len(kinds) + 1
 
 

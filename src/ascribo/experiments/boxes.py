@@ -40,6 +40,7 @@ __all__ = [
     "OURS",
     "PAPERS",
     "PROTOCOL",
+    "STANDARDISED",
     "channel_scores",
     "entry_scores",
     "judge",
@@ -85,6 +86,8 @@ PROTOCOL = {
     "costly_methods": list(COSTLY),
 }
 """What all experiments on box data share, in words."""
+STANDARDISED = "each its own scale"
+"""`channels_on` of experiments that train as the estimator does."""
 PENALTIES: dict[str, Schedule] = {"none": Constant(0.0), "regularized": Ramp(0.1), "auto": Auto()}
 
 

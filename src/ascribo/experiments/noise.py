@@ -84,6 +84,6 @@ AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "
 run = stacked.experiment(
     *("noise", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, **AXES),
-    protocol={**boxes.PROTOCOL, "channels_on": "each its own scale"},
+    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
     conclude=conclude,
 )

@@ -50,7 +50,7 @@ PROTOCOL = {
     "2), speed: Follow(dim 1), rest: Time(3)",
     "types": "rule: the space a cell is highest in; a lattice from a grid score of its map of 0.3 on, a threshold "
     "that was chosen with simulation 0 in view. cross_validated: logistic regression over cells, 5 folds",
-    "channels_on": "each its own scale",
+    "channels_on": boxes.STANDARDISED,
     "encoder": "mlp (180, 180, 60), outputs limited to ±5; one model a cell, its seed is data_seed",
     "penalties_mean": boxes.PROTOCOL["penalties_mean"],
     "entries": boxes.PROTOCOL["entries"],

@@ -79,6 +79,6 @@ AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "
 run = stacked.experiment(
     *("samples", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
-    protocol={**boxes.PROTOCOL, "channels_on": "each its own scale"},
+    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
     conclude=conclude,
 )
