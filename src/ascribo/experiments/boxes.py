@@ -24,6 +24,7 @@ from ..alignment import Alignment
 from ..attribution import AttributionMaps, unique_variance
 from ..attribution.unique import STEPS as UNIQUE_STEPS
 from ..channels import Channels, channel_statistics
+from ..encoders import MLP
 from ..metrics import auroc, linear_r2
 from ..model import FittedModel, questions_of
 from ..pairs import evenly
@@ -41,7 +42,9 @@ __all__ = [
     "PAPERS",
     "PROTOCOL",
     "STANDARDISED",
+    "VERIFICATION",
     "channel_scores",
+    "encoder",
     "entry_scores",
     "judge",
     "recording",
@@ -88,6 +91,11 @@ PROTOCOL = {
 """What all experiments on box data share, in words."""
 STANDARDISED = "each its own scale"
 """`channels_on` of experiments that train as the estimator does."""
+VERIFICATION = {
+    **PROTOCOL,
+    "encoder": "mlp (30 d, 30 d, 10 d) for d outputs, limited to ±5; one model for each data set",
+}
+"""The papers' own tables."""
 PENALTIES: dict[str, Schedule] = {"none": Constant(0.0), "regularized": Ramp(0.1), "auto": Auto()}
 
 
@@ -112,6 +120,16 @@ def spaces(cell: Mapping[str, Any]) -> dict[str, Space]:
         return {"position": Regress(NAMES)}
     follow: dict[str, Space] = {"position": Follow(NAMES, dim=OBSERVED)}
     return follow if cell["mode"] == "supervised contrastive" else {**follow, "rest": Time(cell["dim"] - OBSERVED)}
+
+
+def encoder(spaces: Mapping[str, Space]) -> MLP:
+    """The papers' encoder: as wide as their released code has it (cebra 0.6.1, offset1-model-mse-clip-5-5).
+
+    >>> encoder({"position": Follow(NAMES, dim=2)}).widths
+    (60, 60, 20)
+    """
+    outputs = sum(space.dim for space in spaces.values())
+    return MLP(widths=(30 * outputs, 30 * outputs, 10 * outputs))
 
 
 def schedule(cell: Mapping[str, Any]) -> Schedule:

@@ -91,7 +91,7 @@ def _known(wanted: Sequence[Cell], out: Path) -> list[Row]:
 run = stacked.experiment(
     *("fig3", table1.STUDY, FULL, QUICK),
     cells=cells,
-    protocol=boxes.PROTOCOL,
+    protocol=boxes.VERIFICATION,
     conclude=conclude,
     known=_known,
 )

@@ -53,6 +53,7 @@ class Study:
         spaces, collapsed or not; the row says which have.
     data : the keys of a cell that its recording depends on: cells that share them share the recording.
     one_scale : see `ascribo.fitting.prepare`.
+    encoder : of a cell's spaces; the estimator's default if there is none.
     """
 
     recording: Callable[[Cell], Recording]
@@ -62,6 +63,13 @@ class Study:
     score: Callable[[Cell, Any, FittedModel, Any], Row]
     data: tuple[str, ...]
     one_scale: bool
+    encoder: Callable[[Mapping[str, Space]], object] | None = None
+
+    def prepare(self, cell: Cell, recording: Recording) -> Prepared:
+        """What a cell trains on. recording : its own."""
+        spaces = self.spaces(cell)
+        encoder = "mlp" if self.encoder is None else self.encoder(spaces)
+        return prepare(recording, spaces, encoder=encoder, one_scale=self.one_scale)
 
 
 def settle(*presets: Mapping[str, Any], **overrides: Any) -> dict[str, Any]:
@@ -218,7 +226,7 @@ def _one(study: Study, /, **cell: Any) -> Row:
         began = time.monotonic()
         data = study.recording(cell)
         simulated = time.monotonic()
-        item = prepare(data, study.spaces(cell), one_scale=study.one_scale)
+        item = study.prepare(cell, data)
         spent = {"simulation": simulated - began, "preparation": time.monotonic() - simulated}
         return next(_rows(study, [cell], [item], [spent], device="cpu", progress=False))
 
@@ -240,8 +248,7 @@ def _in_stacks(
     first = {key: k for k, key in reversed(of_item.items())}
     # the same object for all cells that share it: on the device once. Threads: most of the work is numpy's
     prepared: Any = Parallel(n_jobs=jobs, prefer="threads")(
-        delayed(prepare)(data[key[0]], study.spaces(cells[k]), one_scale=study.one_scale)
-        for key, k in first.items()
+        delayed(study.prepare)(cells[k], data[key[0]]) for key, k in first.items()
     )
     items: dict[tuple, Prepared] = dict(zip(first, prepared, strict=True))
     each = max(1, len(waiting))
