@@ -35,7 +35,7 @@ INVERTED = "inverted_neuron_gradient"
 CONDITION = ("dim", "snr", "scale")
 FULL = {
     **TRAINING,
-    **{"dims": (4, 6, 9), "snrs": (None, 1.0), "scales": (1.0, "spread"), "data_seeds": range(3)},
+    **{"dims": (4, 6, 9), "snrs": (None, 1.0), "scales": (1.0, "spread"), "data_seeds": range(10)},
     **{"modes": ("hybrid contrastive",), "penalties": ("auto", 0.001, 0.01, 0.1, 1.0, 10.0)},
 }
 QUICK = {"dims": (6,), "scales": (1.0, "spread"), "data_seeds": range(1)}
