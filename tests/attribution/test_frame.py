@@ -113,5 +113,5 @@ def test_a_gpu_asks_and_answers_as_a_cpu(recording):
         torch.testing.assert_close(*spread, rtol=0.05, atol=0.02)
         assert draws.shape == gpu.news[name][1].shape
     a, b = (unique_variance([q], [[0, 1]], steps=300, progress=False)[0].delta.mean((0, 3)) for q in (cpu, gpu))
-    np.testing.assert_allclose(a, b, atol=0.005)
-    assert a.max() > 0.03
+    np.testing.assert_allclose(a, b, atol=0.012)  # other seeds of the decoders move an answer by 0.006
+    assert a.max() > 0.03 and b.max() > 0.03

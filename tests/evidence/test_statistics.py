@@ -96,9 +96,26 @@ def test_unequal_variances_are_judged_pair_by_pair():
     np.testing.assert_allclose(got, expected, rtol=1e-3)
     every = tukey(table, "v", "group", equal_variances=False)
     assert list(every["group1"] + every["group2"]) == ["ab", "ac", "bc"]
+    other = scipy.stats.tukey_hsd(*draws.values(), equal_var=False)
+    interval = other.confidence_interval()
+    for row, (i, j) in zip(every.itertuples(), [(0, 1), (0, 2), (1, 2)], strict=True):
+        expected = other.statistic[j, i], interval.low[j, i], interval.high[j, i], other.pvalue[j, i]
+        np.testing.assert_allclose([row.difference, row.ci_low, row.ci_high, row.p], expected, rtol=1e-5)
     assert every.loc[0, "p"] < 0.05 < tukey(table, "v", "group").loc[0, "p"]
     with pytest.raises(ValueError, match="equal_variances=True"):
         tukey(table[24:51], "v", "group", equal_variances=False)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_one_group_against_the_others_is_part_of_all_pairs(equal):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"group": list("abcd") * 6, "v": rng.normal(size=24)})
+    every = tukey(table, "v", "group", equal_variances=equal)
+    own = tukey(table, "v", "group", equal_variances=equal, against="b")
+    wanted = every[(every["group1"] == "b") | (every["group2"] == "b")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own, wanted)
+    with pytest.raises(ValueError, match="no group is called that"):
+        tukey(table, "v", "group", against="e")
 
 
 def test_bootstrap_interval_covers_as_often_as_it_should():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import tukey_hsd
+from scipy.stats import studentized_range
 
 from ..recording import nearest
 
@@ -82,6 +82,7 @@ def tukey(
     level: float = 0.95,
     *,
     equal_variances: bool = True,
+    against: str | None = None,
 ) -> pd.DataFrame:
     """Tukey's honestly significant differences: which groups differ, over all pairs at once.
 
@@ -94,6 +95,7 @@ def tukey(
     level : of the intervals, for all pairs together.
     equal_variances : of all groups, as Tukey has it. False: each pair is judged by its own two (Games and Howell);
         every group then needs two results.
+    against : a group; only its pairs are returned, with the p-values and intervals they have among all pairs.
 
     Returns
     -------
@@ -117,37 +119,38 @@ def tukey(
             f"{len(joined)} results in {distinct} groups of {group}: expected two groups or more, and some with "
             "more than one result."
         )
+    names = sorted(set(joined))
+    if against is not None and against not in names:
+        raise ValueError(f"against={against!r}: no group is called that{nearest(against, names)}")
+    pairs = list(combinations(names, 2))
+    wanted = [pair for pair in pairs if against is None or against in pair]
     if not equal_variances:
-        return _games_howell(pd.Series(numbers).groupby(joined), level)
+        return _games_howell(pd.Series(numbers).groupby(joined), wanted, level)
     _, _, pairwise_tukeyhsd = _statsmodels()
     found = pairwise_tukeyhsd(numbers, joined, alpha=1 - level)
-    pairs = pd.DataFrame(list(combinations(map(str, found.groupsunique), 2)), columns=["group1", "group2"])
     low, high = np.asarray(found.confint).T
-    return pairs.assign(difference=found.meandiffs, ci_low=low, ci_high=high, p=found.pvalues)
+    table = pd.DataFrame(pairs, columns=["group1", "group2"])
+    table = table.assign(difference=found.meandiffs, ci_low=low, ci_high=high, p=found.pvalues)
+    return table.set_index(["group1", "group2"]).loc[wanted].reset_index()
 
 
-def _games_howell(groups: Any, level: float) -> pd.DataFrame:
-    """`tukey` without a common variance."""
-    names = list(groups.groups)
-    if single := [name for name in names if len(groups.get_group(name)) < 2]:
+def _games_howell(groups: Any, pairs: Sequence[tuple[str, str]], level: float) -> pd.DataFrame:
+    """`tukey` without a common variance: Welch's t of each pair, in the distribution of the range of all groups."""
+    known = groups.agg(["mean", "var", "count"])
+    if single := [name for name, count in known["count"].items() if count < 2]:
         raise ValueError(
             f"groups with one result have no variance of their own: {single}. Repeat them, or use "
             "equal_variances=True."
         )
-    found = tukey_hsd(*(groups.get_group(name) for name in names), equal_var=False)
-    interval = found.confidence_interval(level)
-    pairs = list(combinations(range(len(names)), 2))
-    one, two = np.array(pairs).T
-    return pd.DataFrame(
-        {
-            "group1": np.array(names)[one],
-            "group2": np.array(names)[two],
-            "difference": found.statistic[two, one],
-            "ci_low": interval.low[two, one],
-            "ci_high": interval.high[two, one],
-            "p": found.pvalue[two, one],
-        }
-    )
+    one, two = (known.loc[list(names)].reset_index(drop=True) for names in zip(*pairs, strict=True))
+    of_mean = one["var"] / one["count"], two["var"] / two["count"]
+    error = ((of_mean[0] + of_mean[1]) / 2) ** 0.5
+    freedom = 4 * error**4 / (of_mean[0] ** 2 / (one["count"] - 1) + of_mean[1] ** 2 / (two["count"] - 1))
+    difference = two["mean"] - one["mean"]
+    p = studentized_range.sf(difference.abs() / error, len(known), freedom)
+    half = studentized_range.ppf(level, len(known), freedom) * error
+    table = pd.DataFrame(pairs, columns=["group1", "group2"])
+    return table.assign(difference=difference, ci_low=difference - half, ci_high=difference + half, p=p)
 
 
 def bootstrap_interval(values, draws: int = 1000, level: float = 0.95, seed: int = 0) -> tuple[float, float]:

@@ -111,14 +111,12 @@ def _anova(table: Any) -> list[Row]:
 
 
 def _tukey(table: Any, group: Sequence[str], equal_variances: bool = True) -> dict[str, Any]:
-    """The papers' method against all others, and the other pairs that differ; differences are group - other."""
+    """The papers' method against all others; differences are group - other."""
     from ..evidence.statistics import tukey
 
-    pairs: Any = tukey(table, "auroc", group, equal_variances=equal_variances)
     first = ":".join(FIRST[key] for key in group)
-    own = pairs[(pairs["group1"] == first) | (pairs["group2"] == first)]
     against = []
-    for row in _records(own):
+    for row in _records(tukey(table, "auroc", group, equal_variances=equal_variances, against=first)):
         turned = row["group1"] == first  # the difference is that of group2 - group1
         sign, low, high = (-1, "ci_high", "ci_low") if turned else (1, "ci_low", "ci_high")
         against.append(
@@ -130,7 +128,6 @@ def _tukey(table: Any, group: Sequence[str], equal_variances: bool = True) -> di
             }
         )
     ahead = sum(row["difference"] > 0 and row["p"] < LEVEL for row in against)
-    others = pairs.drop(own.index)
     return {
         "by": list(group),
         "equal_variances": equal_variances,
@@ -138,8 +135,6 @@ def _tukey(table: Any, group: Sequence[str], equal_variances: bool = True) -> di
         "against": sorted(against, key=lambda row: row["difference"]),
         "ahead_of": ahead,
         "ahead_of_all": bool(against) and ahead == len(against),
-        "other_pairs": len(others),
-        "other_pairs_that_differ": int((others["p"] < LEVEL).sum()),
     }
 
 
