@@ -1,6 +1,7 @@
 """A stack whose models have pairs of their own trains each as if it were alone."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -86,3 +87,11 @@ def test_a_device_is_found_or_refused():
 
 def test_decoders_train_no_longer_than_encoders():
     assert [replace(SETTINGS, steps=steps).decoder_steps for steps in (10, 200, 9000)] == [50, 200, 1500]
+
+
+def test_the_learning_rate_falls_or_is_held():
+    falls, held = (Settings(40, 32, 0.1, Constant(0.0), held=held) for held in (False, True))
+    rates = [falls.rate(step) for step in range(41)]
+    assert rates[:21] == [0.1] * 21 and rates[-1] == pytest.approx(0.005)
+    assert all(later < earlier for earlier, later in pairwise(rates[20:]))
+    assert {held.rate(step) for step in range(41)} == {0.1}

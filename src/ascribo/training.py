@@ -71,7 +71,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; every field is a parameter of `ContrastiveEmbedding`."""
+    """How to train; every field but the last is a parameter of `ContrastiveEmbedding`.
+
+    held : the learning rate stays what it is, as in the papers' released code, instead of falling.
+    """
 
     steps: int
     batch_size: int
@@ -80,6 +83,17 @@ class Settings:
     exact_penalty: bool = False
     early_stop: float | None = None
     device: str = "cpu"
+    held: bool = False
+
+    def rate(self, step: int) -> float:
+        """The learning rate: whole for half of the steps, then falling to 5% along a cosine.
+
+        >>> from ascribo.penalty import Constant
+        >>> [round(float(Settings(100, 512, 1.0, Constant(0.0)).rate(k)), 3) for k in (0, 50, 75, 100)]
+        [1.0, 1.0, 0.525, 0.05]
+        """
+        late = 0.0 if self.held else max(0.0, 2 * step / self.steps - 1)
+        return self.learning_rate * (0.05 + 0.95 * 0.5 * (1 + np.cos(np.pi * late)))
 
     @property
     def decoder_steps(self) -> int:
@@ -191,7 +205,7 @@ class EagerSteps:
         lambdas = torch.from_numpy(weights).to(self.X.device, torch.float32)
         kept: list[Loss] = []
         for k in range(steps):
-            self.rate.fill_(self.settings.learning_rate * decay(start + k, self.settings.steps))
+            self.rate.fill_(self.settings.rate(start + k))
             # While λ = 0 the penalty is only measured, at the end of a chunk, for the record.
             directions = self._directions if weights.any() or k == steps - 1 else None
             step = self.loss(self.parameters, self._gather, index[k], lambdas[k], directions)
@@ -309,12 +323,6 @@ def problem_digest(problem: Problem, seeds: Sequence[int], settings: Settings) -
 def chunk_seed(seeds: Sequence[int], start: int) -> int:
     """The seed of a chunk's random directions: a matter of the models and the step alone."""
     return int(np.random.SeedSequence([*seeds, start]).generate_state(1)[0])
-
-
-def decay(step: int, steps: int) -> float:
-    """The learning rate is whole for half of the steps, then falls to 5% along a cosine."""
-    late = max(0.0, 2 * step / steps - 1)
-    return 0.05 + 0.95 * 0.5 * (1 + np.cos(np.pi * late))
 
 
 def _flat(curves: Curves, tolerance: float | None, window: int = 8) -> bool:

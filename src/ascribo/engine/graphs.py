@@ -17,7 +17,7 @@ from torch import Tensor
 from ..embedder import Embedder
 from ..objective import RegularizedLoss
 from ..pairs import segment_bounds
-from ..training import CHUNK, Problem, Settings, chunk_seed, decay
+from ..training import CHUNK, Problem, Settings, chunk_seed
 from .sampling import DeviceSampler
 
 __all__ = ["GraphSteps"]
@@ -92,7 +92,7 @@ class GraphSteps:
         """See `ascribo.training.Steps`."""
         steps = len(weights)
         plain, last = self._replay(bool(weights.any())), self._replay(True)
-        rates = [self.settings.learning_rate * decay(start + k, self.settings.steps) for k in range(steps)]
+        rates = [self.settings.rate(start + k) for k in range(steps)]
         self.rates[:steps] = torch.tensor(rates, device=self.device)
         self.weights[:steps] = torch.from_numpy(weights).to(self.weights)
         self.counter.zero_()

@@ -38,6 +38,7 @@ Cell = Mapping[str, Any]
 WORK = 4e9
 """Most references that one stack is trained on: about five minutes on a large GPU."""
 RATE = 1e-3
+"""Learning rate, as the estimator's."""
 TRAINING = {"length": 100_000, "steps": 3_000, "batch": 512, "samples": 20_000, "costly": 2_000}
 """What cells share unless an experiment says otherwise: time steps of a recording, training steps and references in
 each, and the time steps that maps are averaged over, by cheap methods and by costly ones."""
@@ -53,7 +54,8 @@ class Study:
         spaces, collapsed or not; the row says which have.
     data : the keys of a cell that its recording depends on: cells that share them share the recording.
     one_scale : see `ascribo.fitting.prepare`.
-    encoder : of a cell's spaces; the estimator's default if there is none.
+    encoder : of a cell's spaces; the estimator's default if there is none. learning_rate, held : see
+        `ascribo.training.Settings`.
     """
 
     recording: Callable[[Cell], Recording]
@@ -64,6 +66,8 @@ class Study:
     data: tuple[str, ...]
     one_scale: bool
     encoder: Callable[[Mapping[str, Space]], object] | None = None
+    learning_rate: float = RATE
+    held: bool = False
 
     def prepare(self, cell: Cell, recording: Recording) -> Prepared:
         """What a cell trains on. recording : its own."""
@@ -295,7 +299,10 @@ def _rows(
     spent : for each cell the seconds it took before.
     """
     began = time.monotonic()
-    settings = Settings(cells[0]["steps"], cells[0]["batch"], RATE, study.schedule(cells[0]), device=device)
+    settings = Settings(
+        *(cells[0]["steps"], cells[0]["batch"], study.learning_rate, study.schedule(cells[0])),
+        **{"device": device, "held": study.held},
+    )
     seeds = [cell["data_seed"] for cell in cells]
     schedules = [study.schedule(cell) for cell in cells]
     parameters, weights = _train(items, seeds, schedules, settings, progress)

@@ -20,7 +20,7 @@ from ..losses import chance, infonces, similarity_of
 from ..objective import Loss, Objective, RegularizedLoss
 from ..pairs import segment_bounds
 from ..spaces import Regress, Space, Time, layout
-from ..training import Problem, Settings, chunk_seed, decay
+from ..training import Problem, Settings, chunk_seed
 from .pairs import SessionPairs, partners
 
 __all__ = ["SessionLoss", "SessionSteps", "learned_temperatures", "own_parameters"]
@@ -198,7 +198,7 @@ class SessionSteps:
         lambdas = torch.from_numpy(weights).to(device, torch.float32)
         kept: list[Loss] = []
         for k in range(steps):
-            self.rate.fill_(self.settings.learning_rate * decay(start + k, self.settings.steps))
+            self.rate.fill_(self.settings.rate(start + k))
             # While λ = 0 the penalty is only measured, at the end of a chunk, for the record.
             penalised = bool(weights.any()) or k == steps - 1
             at = {name: value[k] for name, value in valid.items()}
