@@ -54,7 +54,7 @@ def test_the_whole_way(done):
 
 
 def unit(called, information, chance=0.1, p=0.01, spikes=100):
-    space = {"called": called, "score": 0.1, "q": 0.01}
+    space = {"called": called, "score": information * spikes / 1000, "q": 0.01}
     return {
         "position": space,
         "information": information,
@@ -72,9 +72,11 @@ def test_agreement_with_spatial_information():
     assert (found["called"], found["not_called"]) == (6, 7)
     assert found["bits_per_spike_above_chance"]["p"] < 0.002 < found["bits_per_spike"]["p"]
     assert found["bits_per_second"]["p"] < 0.002 and found["bits_per_second"]["medians"] == [4.5, 1.4]
+    assert found["bits_per_spike"]["p_of_significant"] < found["bits_per_spike"]["p"]  # "few" is significant
+    assert found["bits_per_second"]["rank_correlation"] == 1 > found["bits_per_spike"]["rank_correlation"] > 0.5
     assert found["information_without_call"] == ["few"] and found["called_without_information"] == []
     nothing = track._agreement({name: unit(False, 1.0) for name in "ab"}, 50.0)["bits_per_spike"]
-    assert nothing["p"] is None and nothing["medians"][0] is None
+    assert nothing["p"] is nothing["rank_correlation"] is nothing["medians"][0] is None
 
 
 def test_the_file_must_be_there(tmp_path, monkeypatch, capsys):

@@ -233,9 +233,13 @@ def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     """Spatial information of the units that are called for position and of the others, and where the two disagree.
 
     In bits per second, in bits per spike, and in bits per spike above what shuffled positions give: few spikes have
-    much information each by chance alone. `p` is that of Mann and Whitney's test that the called ones have more.
+    much information each by chance alone. `p` is that of Mann and Whitney's test that the called ones have more,
+    `p_of_significant` the same for the units whose own information is significant: how far a measure can tell at
+    all. `rank_correlation` is that of the measure and the unique variance of position over units.
     """
     called = np.array([unit["position"]["called"] for unit in units.values()])
+    score = np.array([unit["position"]["score"] for unit in units.values()])
+    significant = np.array([unit["information_p"] <= 0.05 for unit in units.values()])
     each, chance, spikes = (
         np.array([unit[key] for unit in units.values()]) for key in ("information", "information_chance", "spikes")
     )
@@ -247,16 +251,25 @@ def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     out: dict[str, Any] = {"called": int(called.sum()), "not_called": int((~called).sum())}
     for name, values in measures.items():
         parts = values[called], values[~called]
-        known = all(len(part) for part in parts)
+        related: Any = stats.spearmanr(score, values) if np.ptp(score) and np.ptp(values) else None
         out[name] = {
             "medians": [round(float(np.median(part)), 4) if len(part) else None for part in parts],
-            "p": float(stats.mannwhitneyu(*parts, alternative="greater").pvalue) if known else None,
+            "p": _more(values, called),
+            "p_of_significant": _more(values, significant),
+            "rank_correlation": related and round(float(related.statistic), 4),
+            "rank_correlation_p": related and float(related.pvalue),
         }
-    significant = np.array([unit["information_p"] <= 0.05 for unit in units.values()])
     names = np.array(list(units))
     out["called_without_information"] = names[called & ~significant].tolist()
     out["information_without_call"] = names[~called & significant].tolist()
     return out
+
+
+def _more(values: np.ndarray, those: np.ndarray) -> float | None:
+    """p of Mann and Whitney's test that those values are greater than the others."""
+    if those.all() or not those.any():
+        return None
+    return float(stats.mannwhitneyu(values[those], values[~those], alternative="greater").pvalue)
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -278,7 +291,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             "information in": name.replace("_", " "),
             "called, median": agreement[name]["medians"][0],
             "others, median": agreement[name]["medians"][1],
-            "p": agreement[name]["p"],
+            **{key: agreement[name][key] for key in ("p", "p_of_significant", "rank_correlation")},
         }
         for name in ("bits_per_second", "bits_per_spike", "bits_per_spike_above_chance")
     ]
