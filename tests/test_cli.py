@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
@@ -108,9 +109,58 @@ def test_arrays_and_constant_channels(tmp_path, capsys):
     assert facts["dropped_channels"] == ["channel2"] and len(facts["channels"]) == 3
 
 
+def test_new_data_are_treated_like_those_of_the_fit(table, tmp_path, capsys):
+    frame = pd.read_csv(table)
+    frame["time"] = np.arange(len(frame)) * 0.1
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    later = frame[frame.columns[::-1]].copy()
+    later["channel3"] += 5.0  # a z-score of its own would take that away
+    later.to_csv(tmp_path / "two.csv", index=False)
+    options = ["--channels", "channel*", "--smooth", "0.15", "--transform", "zscore", "--nuisance", "rest"]
+    run = tmp_path / "run"
+    assert main(["fit", str(tmp_path / "one.csv"), *SPACES, *options, *QUICK, "--out", str(run)]) == 0
+    model = asc.load(run)
+    assert model.spaces["rest"].nuisance and not model.spaces["position"].nuisance
+    channels = [name for name in frame if name.startswith("channel")]
+    data = asc.Recording(later[channels], later[["x", "y"]], epochs=later["trial"], time=later["time"])
+    expected = model.attribute(data.treat(model.model_.treatment), method="neuron_gradient").by_space
+    command = ["attribute", run, "--data", tmp_path / "two.csv", "--out", tmp_path / "maps.nc"]
+    assert main([str(part) for part in (*command, "--method", "neuron_gradient")]) == 0
+    with xr.open_dataset(tmp_path / "maps.nc") as maps:
+        np.testing.assert_allclose(
+            maps["by_space"].sel(space="position"), expected.sel(space="position"), rtol=1e-5
+        )
+    capsys.readouterr()
+    assert main(["info", str(run)]) == 0
+    assert "treatment: smoothed over 0.15 s, z-score" in capsys.readouterr().out
+
+
+def test_units_of_an_nwb_file_are_counted_in_bins(tmp_path, capsys):
+    pynwb = pytest.importorskip("pynwb", reason="needs the extra neuro")
+    rng, path, run = np.random.default_rng(0), tmp_path / "rat.nwb", tmp_path / "run"
+    file = pynwb.NWBFile("a session", "one", datetime(2024, 1, 1, tzinfo=UTC))
+    for _ in range(3):
+        file.add_unit(spike_times=np.sort(rng.uniform(0, 60, 300)))
+    place = pynwb.behavior.Position()
+    walk = np.cumsum(rng.normal(size=(601, 2)), axis=0)
+    place.create_spatial_series("SpatialSeries", data=walk, rate=10.0, reference_frame="?")
+    file.create_processing_module("behavior", "what it does").add(place)
+    with pynwb.NWBHDF5IO(str(path), "w") as io:
+        io.write(file)
+    command = ["fit", path, "--follow", "position=Position0,Position1", "--variables", "Position", *QUICK]
+    assert "bin_size" in fails(capsys, *command, "--out", run)
+    assert main([str(part) for part in (*command, "--bin-size", "0.1", "--transform", "sqrt", "--out", run)]) == 0
+    assert asc.load(run).model_.treatment == asc.Treatment(bin_size=0.1, transform="sqrt", counted=True)
+    maps = tmp_path / "maps.csv"
+    assert main(["attribute", str(run), "--method", "neuron_gradient", "--out", str(maps)]) == 0
+    assert len(pd.read_csv(maps)) == 3
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--follow", "position=x", "--nuisance", "positon"], "did you mean 'position'"),
+        (["--time", "rest:1", "--bin-size", "0.1"], "bin_size is for NWB files"),
         (["--follow", "position=x,q"], "'q'"),
         (["--follow", "position=x", "--circular", "anlge"], "--circular anlge"),
         (["--follow", "position=x", "--period", "360"], "--period 360"),

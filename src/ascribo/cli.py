@@ -111,7 +111,7 @@ FIT_EXAMPLE = (
 
 
 def _add_fit(fit: argparse.ArgumentParser) -> None:
-    fit.add_argument("data", metavar="DATA", help="a .csv, .tsv, .parquet, .npz, .mat or .h5 file")
+    fit.add_argument("data", metavar="DATA", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
     fit.add_argument("--out", required=True, metavar="RUN", help="folder to write the model to")
 
     spaces = fit.add_argument_group("spaces of the embedding, one or more")
@@ -138,6 +138,14 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )
     spaces.add_argument("--period", type=float, help="full turn of the circular variables (2π)")
 
+    spaces.add_argument(
+        "--nuisance",
+        type=_names,
+        default=(),
+        metavar="NAME[,NAME...]",
+        help="spaces to be accounted for but not reported",
+    )
+
     reading = fit.add_argument_group("what is what in the file")
     reading.add_argument(
         "--channels",
@@ -152,6 +160,13 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     )
     reading.add_argument("--epochs", metavar="NAME", help="epoch labels (epoch, epochs or trial)")
     reading.add_argument("--timestamps", metavar="NAME", help="time stamps (time)")
+
+    treatment = fit.add_argument_group("what is done to the channels; `attribute` does the same")
+    treatment.add_argument("--bin-size", type=float, metavar="SECONDS", help="of .nwb files: bins of time")
+    treatment.add_argument(
+        "--smooth", type=float, metavar="SECONDS", help="standard deviation of a Gaussian within epochs"
+    )
+    treatment.add_argument("--transform", choices=("sqrt", "zscore"), help="sqrt: gives counts an even noise")
 
     training = fit.add_argument_group("training")
     for name, kind, default, text in (

@@ -69,18 +69,18 @@ class SpaceText:
 
         return parse
 
-    def space(self, circular: Sequence[str], period: float) -> Space:
+    def space(self, circular: Sequence[str], period: float, nuisance: bool) -> Space:
         """The space itself."""
         if self.kind == "time":
-            return Time(dim=self.dim)  # type: ignore[arg-type]
+            return Time(dim=self.dim, nuisance=nuisance)  # type: ignore[arg-type]
         if self.kind == "discrete":
-            return Discrete(self.variables[0], dim=self.dim)  # type: ignore[arg-type]
+            return Discrete(self.variables[0], dim=self.dim, nuisance=nuisance)  # type: ignore[arg-type]
         angles = tuple(v for v in self.variables if v in circular)
         turning: dict[str, Any] = {"circular": angles, "period": period} if angles else {}
         if self.kind == "regress":
-            return Regress(self.variables, **turning)
+            return Regress(self.variables, nuisance=nuisance, **turning)
         dim = len(self.variables) + len(angles) if self.dim is None else self.dim
-        return Follow(self.variables, dim=dim, **turning)
+        return Follow(self.variables, dim=dim, nuisance=nuisance, **turning)
 
 
 def encoder_of(text: str) -> str | Convolution:
@@ -93,12 +93,16 @@ def encoder_of(text: str) -> str | Convolution:
     return Convolution(window=int(window)) if kind == "convolution" and window else text
 
 
-def _spaces(texts: Sequence[SpaceText], circular: Sequence[str], period: float | None):
+def _spaces(texts: Sequence[SpaceText], circular: Sequence[str], period: float | None, nuisance: Sequence[str]):
     spaces: dict[str, Space] = {}
     for text in texts:
         if text.name in spaces:
             raise ValueError(f"two spaces are called {text.name!r}: give each its own name.")
-        spaces[text.name] = text.space(circular, 2 * np.pi if period is None else period)
+        turn = 2 * np.pi if period is None else period
+        spaces[text.name] = text.space(circular, turn, text.name in nuisance)
+    for name in nuisance:
+        if name not in spaces:
+            raise ValueError(f"--nuisance {name}: no space is called that{nearest(name, spaces)}")
     angular = [v for t in texts if t.kind in ("follow", "regress") for v in t.variables]
     for name in circular:
         if name not in angular:
@@ -138,10 +142,14 @@ def fit(
     spaces: list[SpaceText] | None,
     circular: tuple[str, ...],
     period: float | None,
+    nuisance: tuple[str, ...],
     channels: str | None,
     variables: tuple[str, ...] | None,
     epochs: str | None,
     timestamps: str | None,
+    bin_size: float | None,
+    smooth: float | None,
+    transform: str | None,
     jobs: int,
     **parameters: Any,
 ) -> None:
@@ -149,7 +157,7 @@ def fit(
     run = _folder(out)
     if not spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
-    chosen = _spaces(spaces, circular, period)
+    chosen = _spaces(spaces, circular, period, nuisance)
     if variables is None and Path(data).suffix.lower() in TABLES:
         variables = tuple(dict.fromkeys(v for space in chosen.values() for v in space.variables))
     how = {
@@ -158,7 +166,8 @@ def fit(
         "epochs": epochs,
         "time": timestamps,
     }
-    recording = _read(data, how)
+    treated = {"bin_size": bin_size, "smooth": smooth, "transform": transform}
+    recording = _read(data, {**how, **{key: value for key, value in treated.items() if value is not None}})
     checkpoint = run / ".checkpoint"
     model = ContrastiveEmbedding(chosen, n_jobs=jobs, checkpoint=checkpoint, **parameters)
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
@@ -194,9 +203,7 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, l
             )
     if device is not None:
         model.set_params(device=device)
-    recording = _read(data or source["path"], source["how"] if source else {})  # type: ignore[index]
-    if hasattr(model, "feature_names_in_"):  # by name: the columns of another file may come in another order
-        recording = recording.take_channels([str(name) for name in model.feature_names_in_])
+    recording = _read_like(data or source["path"], source["how"] if source else {}, model)  # type: ignore[index]
     maps = model.attribute(recording, method=method, samples=samples, loss=loss)
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     show = Output()
@@ -224,6 +231,7 @@ def info(run: str, as_json: bool) -> None:
         "data": (facts.get("data") or {}).get("path"),
         "channels": facts["channels"],
         "dropped_channels": dropped,
+        "treatment": None if (treatment := decode(facts.get("treatment"))) is None else str(treatment),
         "spaces": {
             name: {"type": type(space).__name__, **asdict(space)}  # type: ignore[call-overload]
             for name, space in spaces.items()
@@ -245,6 +253,8 @@ def info(run: str, as_json: bool) -> None:
     show.line(f"channels:  {len(names)} ({shown})")
     if dropped:
         show.line(f"dropped:   {', '.join(dropped)} (constant)")
+    if known["treatment"]:
+        show.line(f"treatment: {known['treatment']}")
     show.line(f"seeds:     {known['seeds']}")
     show.line("steps:     {done} of {asked}".format(**known["steps"]))
     show.line(f"λ:         {', '.join(f'{value:.3g}' for value in facts['lambda'])}")
@@ -272,6 +282,16 @@ def _folder(out: str) -> Path:
     if Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out} is a file: pass the path of a folder.")
     return Path(out)
+
+
+def _read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
+    """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
+    treatment = model.model_.treatment
+    binned = Path(path).suffix.lower() == ".nwb"  # as it is read
+    recording = _read(path, {**how, "treatment": treatment} if binned else how)
+    if hasattr(model, "feature_names_in_"):  # the columns of another file may come in another order
+        recording = recording.take_channels([str(name) for name in model.feature_names_in_])
+    return recording if binned or treatment is None else recording.treat(treatment)
 
 
 def _read(path: str, how: dict[str, Any]) -> Recording:
