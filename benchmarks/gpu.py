@@ -17,15 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from grid import with_decoders
 from problems import problem_of, spaces_of
 
 import ascribo as asc
-from ascribo.attribution import METHODS
 from ascribo.embedder import Embedder
 from ascribo.encoders import build_encoder
 from ascribo.engine.graphs import GraphSteps
 from ascribo.experiments.common import machine, write_json
+from ascribo.fitting import Prepared, finish, prepare
 from ascribo.losses import infonces
 from ascribo.objective import objectives_of
 from ascribo.penalty import Constant, Ramp
@@ -122,19 +121,30 @@ def cold(folder: Path, steps: int) -> dict[str, float]:
 
 def precision(data: asc.Recording, models: int = 8, steps: int = 2000) -> dict[str, dict[str, float]]:
     """Mean auROC of the same models trained with products in TF32 and in float32, papers' schedule."""
-    problem = problem_of(data, spaces_of("hybrid contrastive", 3, 3))
+    item = prepare(data, spaces_of("hybrid contrastive", 3, 3))
     settings = Settings(steps, 512, 1e-3, Ramp(0.1), device="cuda")
-    chosen = np.linspace(0, len(data) - 1, 20_000).astype(np.int64)
     out = {}
     for name, kind in (("TF32", "high"), ("float32", "highest")):
-        engine = GraphSteps([problem], [0] * models, list(range(models)), settings, precision=kind)
-        trained = run_steps(engine, problem.objectives, models, settings, "", False, None)
-        fits = with_decoders([problem], [data], [0] * models, trained.parameters, "cuda")
-        out[name] = {
-            method: float(np.mean([fit.attribute(data, method, chosen).auroc(data, "position") for fit in fits]))
-            for method in METHODS
-        }
+        engine = GraphSteps([item.problem], [0] * models, list(range(models)), settings, precision=kind)
+        trained = run_steps(engine, item.problem.objectives, models, settings, "", False, None)
+        out[name] = scores(item, trained.parameters, "cuda")
     return out
+
+
+def scores(item: Prepared, parameters: dict[str, torch.Tensor], device: str) -> dict[str, float]:
+    """Mean auROC of the observed space over the models (model, ...) of one recording, by method."""
+    data, models = item.recording, len(next(iter(parameters.values())))
+    each = [{name: value[k : k + 1] for name, value in parameters.items()} for k in range(models)]
+    fits = finish(
+        [item] * models, each, [[k] for k in range(models)], batch_size=512, device=device, progress=False
+    )
+    chosen = np.linspace(0, len(data) - 1, min(20_000, len(data))).astype(np.int64)
+    return {
+        method: float(
+            np.mean([m.to(device).attribute(data, method, chosen).auroc(data, "position") for m, _ in fits])
+        )
+        for method in ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "neuron_gradient")
+    }
 
 
 def scaling() -> list[dict[str, float]]:

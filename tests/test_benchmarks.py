@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ascribo.training import EagerSteps
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -17,6 +19,14 @@ def cpu(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     yield importlib.import_module("cpu")
     for name in ("cpu", "clock"):  # names too common to leave behind
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    yield importlib.import_module("gpu")
+    for name in ("gpu", "problems"):
         sys.modules.pop(name, None)
 
 
@@ -66,3 +76,25 @@ def test_ratios_are_of_median_processor_times(cpu, tiny):
     assert verdicts["times less per model-step than cebra, stack of 2"] == (20.0, False)
     assert verdicts["times faster attribution than cebra's call"] == (30.0, True)
     assert verdicts["step time at 600 over that at 300 time steps"] == (1.3, False)
+
+
+@pytest.mark.usefixtures("quick_unique_variance")
+def test_models_of_the_gpu_benchmark_are_scored(gpu):
+    """All of it that needs no GPU."""
+    data = gpu.asc.simulate.box(0, observed=3, hidden=1, channels=(4, 4), steps=600)
+    item = gpu.prepare(data, gpu.spaces_of("hybrid contrastive", 3, 1))
+    settings = gpu.Settings(40, 64, 1e-3, gpu.Ramp(0.1))
+    engine = EagerSteps(item.problem, [0, 1], settings)
+    trained = gpu.run_steps(engine, item.problem.objectives, 2, settings, "", False, None)
+    found = gpu.scores(item, trained.parameters, "cpu")
+    assert next(iter(found)) == "unique_variance" and all(0 <= value <= 1 for value in found.values())
+
+
+def test_the_grid_is_read_from_its_table(monkeypatch, tmp_path, capsys):
+    results = FOLDER.parent / "results" / "table1.json"
+    monkeypatch.setattr(sys, "argv", ["grid.py", "--table", str(results), "--out", str(tmp_path / "grid.json")])
+    monkeypatch.syspath_prepend(FOLDER)
+    importlib.import_module("grid").main()
+    sys.modules.pop("grid")
+    written = json.loads((FOLDER / "results" / "grid.json").read_text())
+    assert json.loads((tmp_path / "grid.json").read_text()) == written  # what is published is of the same run
