@@ -88,13 +88,3 @@ def test_models_of_the_gpu_benchmark_are_scored(gpu):
     trained = gpu.run_steps(engine, item.problem.objectives, 2, settings, "", False, None)
     found = gpu.scores(item, trained.parameters, "cpu")
     assert next(iter(found)) == "unique_variance" and all(0 <= value <= 1 for value in found.values())
-
-
-def test_the_grid_is_read_from_its_table(monkeypatch, tmp_path, capsys):
-    results = FOLDER.parent / "results" / "table1.json"
-    monkeypatch.setattr(sys, "argv", ["grid.py", "--table", str(results), "--out", str(tmp_path / "grid.json")])
-    monkeypatch.syspath_prepend(FOLDER)
-    importlib.import_module("grid").main()
-    sys.modules.pop("grid")
-    written = json.loads((FOLDER / "results" / "grid.json").read_text())
-    assert json.loads((tmp_path / "grid.json").read_text()) == written  # what is published is of the same run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ascribo import cli, figures
-from ascribo.experiments import boxes, common, find, significance, table1
+from ascribo.experiments import boxes, common, find, significance, table1, table2
 from ascribo.experiments.boxes import MODES, PAPERS
 from ascribo.experiments.stacked import settle
 
@@ -226,3 +226,15 @@ def test_the_benchmark_takes_its_times_from_the_table(done, tmp_path, monkeypatc
     assert got["seconds"] == done[1]["seconds"] and got["models"] == 6 and "cpu" in got["machine"]
     assert set(got["auroc"]["hybrid contrastive, regularized, by entries"]) == set(PAPERS)
     assert "6 models" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "mode, outputs", [("supervised", 2), ("supervised contrastive", 2), ("hybrid contrastive", 5)]
+)
+def test_encoders_are_as_wide_as_in_the_released_code(mode, outputs):
+    cell = {"mode": mode, "dim": 5, "data_seed": 0, "length": 300}
+    for study in (table1.STUDY, table2.STUDY):
+        module = study.prepare(cell, study.recording(cell)).problem.module
+        wide = [len(value) for name, value in module.named_parameters() if name.endswith("bias")]
+        d = outputs if study is table1.STUDY else 5
+        assert wide == [30 * d, 30 * d, 10 * d, d]
