@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from clock import clock
-from cpu import problem_of, train_steps
+from cpu import SPACES, problem_of, train_steps
 
 import ascribo as asc
 from ascribo.losses import infonce
@@ -40,7 +40,7 @@ def resident() -> tuple[float, float]:
 
 def step(batch: int, steps: int = 2):
     """Training steps, by the loop that every fit uses."""
-    problem = problem_of(asc.simulate.box(observed=3, hidden=3))
+    problem = problem_of(asc.simulate.box(observed=3, hidden=3), SPACES)
     return lambda: train_steps(problem, seeds=1, steps=steps, batch=batch), steps
 
 

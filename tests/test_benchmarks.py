@@ -42,8 +42,9 @@ def test_a_model_step_takes_time(cpu, tiny):
     assert took["wall_ms"] > 0 and took["processor_ms"] > 0
 
 
-def test_memory_of_a_child_process():
-    command = [sys.executable, str(FOLDER / "memory.py"), "loss", "500"]
+@pytest.mark.parametrize("what", ["step", "loss"])
+def test_memory_of_a_child_process(what):
+    command = [sys.executable, str(FOLDER / "memory.py"), what, "500"]
     got = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert 0 <= got["growth_mb"] < got["peak_mb"] and got["square_mb"] == 1.0
 
