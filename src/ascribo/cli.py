@@ -137,7 +137,6 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
         "--circular", type=_names, default=(), metavar="VAR[,VAR...]", help="variables that are angles"
     )
     spaces.add_argument("--period", type=float, help="full turn of the circular variables (2π)")
-
     spaces.add_argument(
         "--nuisance",
         type=_names,

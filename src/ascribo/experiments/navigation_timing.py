@@ -268,7 +268,8 @@ class _Peer:
     def ask(self, request: str) -> Any:
         """Have it do one thing and say how long it took."""
         assert self._process.stdin is not None
-        print(request, file=self._process.stdin, flush=True)
+        self._process.stdin.write(f"{request}\n")
+        self._process.stdin.flush()
         return self._answer()
 
     def close(self) -> None:
