@@ -93,3 +93,4 @@ def test_the_learning_rate_falls_in_the_second_half():
     rates = [Settings(40, 32, 0.1, Constant(0.0)).rate(step) for step in range(41)]
     assert rates[:21] == [0.1] * 21 and rates[-1] == pytest.approx(0.005)
     assert all(later < earlier for earlier, later in pairwise(rates[20:]))
+    assert {Settings(40, 32, 0.1, Constant(0.0), held=True).rate(step) for step in range(41)} == {0.1}

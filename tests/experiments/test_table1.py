@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from ascribo import cli, figures
-from ascribo.experiments import boxes, common, find, significance, table1, table2
+from ascribo.experiments import boxes, common, find, significance, stacked, table1, table1_published, table2
 from ascribo.experiments.boxes import MODES, PAPERS
 from ascribo.experiments.stacked import settle
+from ascribo.training import train
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 INVERTED = "inverted_neuron_gradient"
@@ -238,3 +239,17 @@ def test_encoders_are_as_wide_as_in_the_released_code(mode, outputs):
         wide = [len(value) for name, value in module.named_parameters() if name.endswith("bias")]
         d = outputs if study is table1.STUDY else 5
         assert wide == [30 * d, 30 * d, 10 * d, d]
+
+
+def test_trained_as_published(tmp_path, monkeypatch):
+    """Batches of 5,000 and a rate that is held reach the training."""
+    plan = settle(table1_published.FULL)
+    assert len(table1_published.cells(plan)) == 108 and {c["batch"] for c in table1_published.cells(plan)} == {
+        5_000
+    }
+    seen = []
+    monkeypatch.setattr(stacked, "train", lambda *args, **kwargs: seen.append(args[2]) or train(*args, **kwargs))
+    result = table1_published.run(tmp_path, device="cpu", progress=False, **{**TINY, "modes": MODES[:1]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table1-published.json", "table1-published.png"]
+    assert result["experiment"] == "table1-published" and result["protocol"]["learning_rate"] == "3e-4, held"
+    assert len(seen) == 2 and {settings.rate(step) for settings in seen for step in (0, 9)} == {3e-4}

@@ -55,6 +55,7 @@ class Study:
     data : the keys of a cell that its recording depends on: cells that share them share the recording.
     one_scale : see `ascribo.fitting.prepare`.
     encoder : of a cell's spaces; the estimator's default if there is none.
+    learning_rate, held : see `ascribo.training.Settings`.
     """
 
     recording: Callable[[Cell], Recording]
@@ -65,6 +66,8 @@ class Study:
     data: tuple[str, ...]
     one_scale: bool
     encoder: Callable[[Mapping[str, Space]], object] | None = None
+    learning_rate: float = RATE
+    held: bool = False
 
     def prepare(self, cell: Cell, recording: Recording) -> Prepared:
         """What a cell trains on. recording : its own."""
@@ -296,7 +299,10 @@ def _rows(
     spent : for each cell the seconds it took before.
     """
     began = time.monotonic()
-    settings = Settings(cells[0]["steps"], cells[0]["batch"], RATE, study.schedule(cells[0]), device=device)
+    settings = Settings(
+        *(cells[0]["steps"], cells[0]["batch"], study.learning_rate, study.schedule(cells[0])),
+        **{"device": device, "held": study.held},
+    )
     seeds = [cell["data_seed"] for cell in cells]
     schedules = [study.schedule(cell) for cell in cells]
     parameters, weights = _train(items, seeds, schedules, settings, progress)
