@@ -50,7 +50,7 @@ def test_the_whole_way(done):
     assert len(units) == result["data"]["units"] and set(track.spaces()) < set(next(iter(units.values())))
     assert 0.05 < result["decoding"]["counts, Euclidean"]["of_constant"] < 0.2  # whatever the embedding
     assert result["decoding"]["constant"]["of_constant"] == 1
-    assert [len(table) for table in track.tables(result).values()] == [2, 4, len(units), 3]
+    assert [len(table) for table in track.tables(result).values()] == [2, 4, len(units), 4]
 
 
 def unit(called, information, chance=0.1, p=0.01, spikes=100):
@@ -75,8 +75,22 @@ def test_agreement_with_spatial_information():
     assert found["bits_per_spike"]["p_of_significant"] < found["bits_per_spike"]["p"]  # "few" is significant
     assert found["bits_per_second"]["rank_correlation"] == 1 > found["bits_per_spike"]["rank_correlation"] > 0.5
     assert found["information_without_call"] == ["few"] and found["called_without_information"] == []
+    assert found["bits_per_second_above_chance"]["medians"] == [4.3, 1.2]
     nothing = track._agreement({name: unit(False, 1.0) for name in "ab"}, 50.0)["bits_per_spike"]
     assert nothing["p"] is nothing["rank_correlation"] is nothing["medians"][0] is None
+
+
+def test_information_given_spikes():
+    """Called for their spikes alone, units have more information per second; not with the spikes held fixed."""
+    rng = np.random.default_rng(0)
+    spikes, tuned = rng.integers(10, 1000, 60), np.arange(60) % 2 == 0
+    each = np.where(tuned, 1.0, 0.2) * rng.uniform(0.8, 1.2, 60)
+    many = spikes > np.median(spikes)
+    assert track._more(each * spikes, many) < 1e-3
+    assert 0.1 < track._more_given(each * spikes, many, spikes)
+    assert track._more_given(each * spikes, tuned, spikes) < 1e-3
+    assert track._more_given(-each * spikes, tuned, spikes) > 0.99
+    assert track._more_given(each, tuned & ~tuned, spikes) is None
 
 
 def test_the_file_must_be_there(tmp_path, monkeypatch, capsys):

@@ -232,10 +232,12 @@ def _decoded(rows: list[Row]) -> dict[str, Any]:
 def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     """Spatial information of the units that are called for position and of the others, and where the two disagree.
 
-    In bits per second, in bits per spike, and in bits per spike above what shuffled positions give: few spikes have
-    much information each by chance alone. `p` is that of Mann and Whitney's test that the called ones have more,
-    `p_of_significant` the same for the units whose own information is significant: how far a measure can tell at
-    all. `rank_correlation` is that of the measure and the unique variance of position over units.
+    In bits per second, as Skaggs defines it, and in bits per spike; each also less what shuffled positions give: few
+    spikes have much information each by chance alone. `p` is that of Mann and Whitney's test that the called ones
+    have more, `p_of_significant` the same for the units whose own information is significant: how far a measure can
+    tell at all. `p_given_spikes` is that of the partial rank correlation of being called with the measure, the number
+    of spikes held fixed: more spikes are more information per second, and are called more easily.
+    `rank_correlation` is that of the measure and the unique variance of position over units.
     """
     called = np.array([unit["position"]["called"] for unit in units.values()])
     score = np.array([unit["position"]["score"] for unit in units.values()])
@@ -245,6 +247,7 @@ def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     )
     measures = {
         "bits_per_second": each * spikes / seconds,
+        "bits_per_second_above_chance": (each - chance) * spikes / seconds,
         "bits_per_spike": each,
         "bits_per_spike_above_chance": each - chance,
     }
@@ -256,6 +259,7 @@ def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
             "medians": [round(float(np.median(part)), 4) if len(part) else None for part in parts],
             "p": _more(values, called),
             "p_of_significant": _more(values, significant),
+            "p_given_spikes": _more_given(values, called, spikes),
             "rank_correlation": related and round(float(related.statistic), 4),
             "rank_correlation_p": related and float(related.pvalue),
         }
@@ -270,6 +274,20 @@ def _more(values: np.ndarray, those: np.ndarray) -> float | None:
     if those.all() or not those.any():
         return None
     return float(stats.mannwhitneyu(values[those], values[~those], alternative="greater").pvalue)
+
+
+def _more_given(values: np.ndarray, those: np.ndarray, held: np.ndarray, draws: int = 20_000) -> float | None:
+    """p of the partial rank correlation of being among those with the values, `held` being fixed (one-sided).
+
+    What a line through the ranks of `held` leaves of both is correlated, and compared with random orders.
+    """
+    if those.all() or not those.any():
+        return None
+    ranks = [stats.rankdata(x) for x in (values, those, held)]
+    design = np.stack([np.ones(len(values)), ranks[2]], axis=1)
+    left, right = (x - design @ np.linalg.lstsq(design, x)[0] for x in ranks[:2])
+    shuffled = np.random.default_rng(0).permuted(np.tile(right, (draws, 1)), axis=1)
+    return float((1 + (shuffled @ left >= right @ left).sum()) / (1 + draws))
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -291,9 +309,10 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             "information in": name.replace("_", " "),
             "called, median": agreement[name]["medians"][0],
             "others, median": agreement[name]["medians"][1],
-            **{key: agreement[name][key] for key in ("p", "p_of_significant", "rank_correlation")},
+            **{key: agreement[name][key] for key in ("p", "p_given_spikes", "p_of_significant", "rank_correlation")},
         }
-        for name in ("bits_per_second", "bits_per_spike", "bits_per_spike_above_chance")
+        for name in agreement
+        if name.startswith("bits_per")
     ]
     return {
         "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
