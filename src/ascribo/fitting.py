@@ -70,8 +70,8 @@ def prepare(
 ) -> Prepared:
     """Standardise the channels, hold out blocks of time, index the pairs.
 
-    one_scale : divide all channels by one number instead of each by its own standard deviation, as the papers do
-        (their attributions are in the channels' own units).
+    one_scale : divide all channels by one number instead of each by its own standard deviation: attributions in the
+        channels' own units, as the papers have them.
     """
     module = build_encoder(encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
     pairs, training, judged, testing = _split(recording, spaces, module, validation_fraction)

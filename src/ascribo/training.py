@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; every field but the last is a parameter of `ContrastiveEmbedding`.
+    """How to train; every field but `held` is a parameter of `ContrastiveEmbedding`.
 
     held : the learning rate stays as it is instead of falling.
     """

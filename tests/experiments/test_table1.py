@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ascribo import cli, figures
-from ascribo.experiments import boxes, common, find, significance, stacked, table1, table1_published, table2
+from ascribo.experiments import boxes, common, find, significance, stacked, table1, table1_batches, table2
 from ascribo.experiments.boxes import MODES, PAPERS
 from ascribo.experiments.stacked import settle
 from ascribo.training import train
@@ -241,15 +241,16 @@ def test_encoders_are_as_wide_as_in_the_released_code(mode, outputs):
         assert wide == [30 * d, 30 * d, 10 * d, d]
 
 
-def test_trained_as_published(tmp_path, monkeypatch):
-    """Batches of 5,000 and a rate that is held reach the training."""
-    plan = settle(table1_published.FULL)
-    assert len(table1_published.cells(plan)) == 108 and {c["batch"] for c in table1_published.cells(plan)} == {
-        5_000
-    }
+def test_the_papers_batches(tmp_path, monkeypatch):
+    """The plan has batches of 5,000, and the rate that reaches the training is held."""
+    full, quick = (table1_batches.cells(settle(table1_batches.FULL, b)) for b in ({}, table1_batches.QUICK))
+    assert len(full) == 108 and {cell["batch"] for cell in full} == {5_000}
+    assert sum(c["steps"] * c["batch"] for c in quick) < sum(c["steps"] * c["batch"] for c in full) / 1000
     seen = []
     monkeypatch.setattr(stacked, "train", lambda *args, **kwargs: seen.append(args[2]) or train(*args, **kwargs))
-    result = table1_published.run(tmp_path, device="cpu", progress=False, **{**TINY, "modes": MODES[:1]})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["table1-published.json", "table1-published.png"]
-    assert result["experiment"] == "table1-published" and result["protocol"]["learning_rate"] == "3e-4, held"
-    assert len(seen) == 2 and {settings.rate(step) for settings in seen for step in (0, 9)} == {3e-4}
+    result = table1_batches.run(tmp_path, device="cpu", progress=False, **{**TINY, "modes": MODES[:1]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table1-batches.json", "table1-batches.png"]
+    assert result["experiment"] == "table1-batches"
+    assert result["protocol"]["learning_rate"] == 3e-4 and result["protocol"]["learning_rate_held"]
+    assert [settings.batch_size for settings in seen] == [TINY["batch"]] * 2
+    assert {settings.rate(step) for settings in seen for step in (0, 9)} == {3e-4}

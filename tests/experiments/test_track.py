@@ -74,6 +74,7 @@ def test_agreement_with_spatial_information():
     assert found["bits_per_second"]["p"] < 0.002 and found["bits_per_second"]["medians"] == [4.5, 1.4]
     assert found["bits_per_spike"]["p_of_significant"] < found["bits_per_spike"]["p"]  # "few" is significant
     assert found["bits_per_second"]["rank_correlation"] == 1 > found["bits_per_spike"]["rank_correlation"] > 0.5
+    assert found["bits_per_spike"]["p_given_spikes"] < 0.001 < found["bits_per_spike"]["p"]  # "few" has few
     assert found["information_without_call"] == ["few"] and found["called_without_information"] == []
     assert found["bits_per_second_above_chance"]["medians"] == [4.3, 1.2]
     nothing = track._agreement({name: unit(False, 1.0) for name in "ab"}, 50.0)["bits_per_spike"]

@@ -2,7 +2,7 @@
 
 A *cell* is a dict fit for JSON: dim (latents in all, two of them observed), data_seed, length (time steps), snr,
 mode (of training), penalty, steps and batch (of training), samples and costly (time steps that maps are averaged
-over). It determines its row.
+over). With its `Study` it determines its row.
 
 *Entries*, the papers' protocol (001, equation 11): the auROC is over all (channel, dimension) entries of a block of
 the map, in the encoder's own coordinates and in the units of the channels it was trained on; each entry is the mean
@@ -81,7 +81,7 @@ Scores = dict[str, np.ndarray]
 """Space -> one score for each channel."""
 PROTOCOL = {
     "data": "simulate.box(100 * dim + data_seed, observed=2, hidden=dim - 2), 25 + 25 channels",
-    "channels_on": "one scale for all, as in the papers",
+    "channels_on": "one scale for all (the papers name none)",
     "encoder": "mlp (180, 180, 60), outputs limited to ±5; one model for each data set, its seed is the data seed",
     "penalties_mean": "none: λ = 0; regularized: Ramp(0.1), the papers' schedule; auto: Auto(); λ: Ramp(λ)",
     "entries": "papers' protocol: auROC over the (channel, dimension) entries of the block, own coordinates",
@@ -93,7 +93,7 @@ STANDARDISED = "each its own scale"
 """`channels_on` of experiments that train as the estimator does."""
 VERIFICATION = {
     **PROTOCOL,
-    "encoder": "mlp (30 d, 30 d, 10 d) for d outputs, limited to ±5; one model for each data set",
+    "encoder": "mlp (30 d, 30 d, 10 d) for d outputs, limited to ±5; one model for each data set, seeded as it is",
 }
 """The papers' own tables."""
 PENALTIES: dict[str, Schedule] = {"none": Constant(0.0), "regularized": Ramp(0.1), "auto": Auto()}

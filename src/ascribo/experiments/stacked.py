@@ -197,11 +197,12 @@ def run(
     for k, row in zip(missing, made, strict=True):
         rows[k] = row
     done = [row for row in rows if row is not None]
+    rate = {"learning_rate": study.learning_rate, "learning_rate_held": study.held}
     parts = dict.fromkeys(part for row in done for part in row["seconds"])
     seconds = {part: round(sum(row["seconds"].get(part, 0.0) for row in done), 1) for part in parts}
     return {
         "experiment": name,
-        "protocol": {**protocol, "device": device, "jobs": jobs},
+        "protocol": {**protocol, **rate, "device": device, "jobs": jobs},
         "machine": machine(),
         "models": len(done),
         "seconds": {**seconds, "total": round(sum(seconds.values()), 1)},  # on a CPU of all processes together
@@ -300,8 +301,12 @@ def _rows(
     """
     began = time.monotonic()
     settings = Settings(
-        *(cells[0]["steps"], cells[0]["batch"], study.learning_rate, study.schedule(cells[0])),
-        **{"device": device, "held": study.held},
+        cells[0]["steps"],
+        cells[0]["batch"],
+        study.learning_rate,
+        study.schedule(cells[0]),
+        device=device,
+        held=study.held,
     )
     seeds = [cell["data_seed"] for cell in cells]
     schedules = [study.schedule(cell) for cell in cells]

@@ -5,7 +5,7 @@ the papers' three training modes, λ = 0 or 0.1 on their schedule, encoders as w
 width follows the number of outputs. Measured: auROC of the observed space by entries, as in the papers, and by
 channels, for the papers' methods and for ours; R² of the latents; and the papers' statistics (000, appendix B.4).
 Different from the papers: batches of 512 instead of 5,000, and a learning rate of 1e-3 that falls (they name none);
-`table1_published` has the papers' batches.
+`table1_batches` has the papers' batches and a rate that is held.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ STEP = 0.025
 AHEAD = 10
 """Time steps between a reference and its positive: as far apart as the counts are smoothed."""
 NEIGHBOURS, FOLDS, BINS = 25, 5, 20
+ORDERS = 20_000
+"""Random orders that a partial rank correlation is compared with."""
 FULL = {"steps": 1_500, "seeds": 4, "shift_steps": 500, "shifts": 39, "folds": range(FOLDS)}
 QUICK = {"steps": 200, "seeds": 1, "shift_steps": 50, "shifts": 4, "folds": range(1)}
 
@@ -232,12 +234,12 @@ def _decoded(rows: list[Row]) -> dict[str, Any]:
 def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     """Spatial information of the units that are called for position and of the others, and where the two disagree.
 
-    In bits per second, as Skaggs defines it, and in bits per spike; each also less what shuffled positions give: few
-    spikes have much information each by chance alone. `p` is that of Mann and Whitney's test that the called ones
-    have more, `p_of_significant` the same for the units whose own information is significant: how far a measure can
-    tell at all. `p_given_spikes` is that of the partial rank correlation of being called with the measure, the number
-    of spikes held fixed: more spikes are more information per second, and are called more easily.
-    `rank_correlation` is that of the measure and the unique variance of position over units.
+    In bits per second, as Skaggs defines it, and in bits per spike; each also less what shuffled positions give,
+    since few spikes have much information each by chance alone. `p` is that of Mann and Whitney's test that the
+    called ones have more, `p_of_significant` the same for the units whose own information is significant: how far a
+    measure can tell at all. `p_given_spikes` is that of the partial rank correlation of being called with the
+    measure, the number of spikes held fixed: more spikes are more information per second, and are called more
+    easily. `rank_correlation` is that of the measure and the unique variance of position over units.
     """
     called = np.array([unit["position"]["called"] for unit in units.values()])
     score = np.array([unit["position"]["score"] for unit in units.values()])
@@ -276,7 +278,7 @@ def _more(values: np.ndarray, those: np.ndarray) -> float | None:
     return float(stats.mannwhitneyu(values[those], values[~those], alternative="greater").pvalue)
 
 
-def _more_given(values: np.ndarray, those: np.ndarray, held: np.ndarray, draws: int = 20_000) -> float | None:
+def _more_given(values: np.ndarray, those: np.ndarray, held: np.ndarray) -> float | None:
     """p of the partial rank correlation of being among those with the values, `held` being fixed (one-sided).
 
     What a line through the ranks of `held` leaves of both is correlated, and compared with random orders.
@@ -285,9 +287,9 @@ def _more_given(values: np.ndarray, those: np.ndarray, held: np.ndarray, draws: 
         return None
     ranks = [stats.rankdata(x) for x in (values, those, held)]
     design = np.stack([np.ones(len(values)), ranks[2]], axis=1)
-    left, right = (x - design @ np.linalg.lstsq(design, x)[0] for x in ranks[:2])
-    shuffled = np.random.default_rng(0).permuted(np.tile(right, (draws, 1)), axis=1)
-    return float((1 + (shuffled @ left >= right @ left).sum()) / (1 + draws))
+    left, right = (x - design @ np.linalg.lstsq(design, x, rcond=None)[0] for x in ranks[:2])
+    shuffled = np.random.default_rng(0).permuted(np.tile(right, (ORDERS, 1)), axis=1)
+    return float((1 + (shuffled @ left >= right @ left).sum()) / (1 + ORDERS))
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -309,7 +311,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             "information in": name.replace("_", " "),
             "called, median": agreement[name]["medians"][0],
             "others, median": agreement[name]["medians"][1],
-            **{key: agreement[name][key] for key in ("p", "p_given_spikes", "p_of_significant", "rank_correlation")},
+            **{k: agreement[name][k] for k in ("p", "p_given_spikes", "p_of_significant", "rank_correlation")},
         }
         for name in agreement
         if name.startswith("bits_per")
