@@ -79,15 +79,18 @@ class Peer:
             end_weight=penalty,
         )
 
-    def steps(self, number: int) -> dict:
+    def steps(self, number: int, threads: int) -> dict:
         """Train, by the solver's own loop; one step first, for the memory that the system took back meanwhile."""
+        torch.set_num_threads(threads)
 
         def fit(number: int) -> None:
             self.loader.num_steps = number
             self.solver.fit(self.loader, scheduler_regularizer=self.schedule)
 
         fit(1)
-        return clock(lambda: fit(number), number)
+        took = clock(lambda: fit(number), number)
+        torch.set_num_threads(1)
+        return took
 
     def attribute(self, samples: int) -> dict:
         """The whole of cebra's call, which inverts four times, and the least of it that gives a map."""
@@ -141,8 +144,8 @@ def main() -> None:
         )
         for line in sys.stdin:
             match line.split():
-                case ["steps", number]:
-                    answer(peer.steps(int(number)))
+                case ["steps", number, threads]:
+                    answer(peer.steps(int(number), int(threads)))
                 case ["attribute"]:
                     answer(peer.attribute(given.samples))
                 case _:

@@ -72,7 +72,14 @@ def test_ratios_are_of_median_processor_times(cpu, tiny):
         "recording_length": {"300": took(1.0), "600": took(1.3)},
         "memory": {},
     }
+    cores = cpu.os.cpu_count()
+    got["training"] |= {
+        f"cebra, {cores} threads": took(700.0),
+        f"ascribo, 2 models over {cores} processes": took(14.0),
+    }
     verdicts = {bar["what"]: (bar["value"], bar["holds"]) for bar in cpu.bars(got, tiny)}
+    both = f"times less wall time per model-step than cebra, both on {cores} cores, 2 models"
+    assert verdicts[both] == (50.0, False)
     assert verdicts["times less per model-step than cebra, stack of 1"] == (50.0, True)
     assert verdicts["times less per model-step than cebra, stack of 2"] == (20.0, False)
     assert verdicts["times faster attribution than cebra's call"] == (30.0, True)
