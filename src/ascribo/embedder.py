@@ -77,7 +77,7 @@ class Embedder:
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Embedding (seed, B, dim) of inputs (seed, B, channel[, window])."""
         if self.dense is not None:
-            return self.dense(parameters, x, 0)
+            return self.dense(parameters, x)[0]
         z = self._call({k: v for k, v in parameters.items() if k != LOG_TEMPERATURE}, x)
         for where in self.spheres:
             z = torch.cat(
@@ -100,9 +100,9 @@ class Embedder:
         """
         tangents = direction.shape[1]
         if self.dense is not None:
-            rows = torch.cat([x, direction], 1)
-            out = self.dense(parameters, rows, tangents)
-            return out[:, : x.shape[1]], out[:, x.shape[1] :]
+            z, tangent = self.dense(parameters, x, direction)
+            assert tangent is not None
+            return z, tangent
         z, t = jvp(lambda v: self(parameters, v), (x[:, :tangents],), (direction,))[:2]
         return torch.cat([z, self(parameters, x[:, tangents:])], 1), t
 
@@ -154,6 +154,8 @@ class Embedder:
 
     def gather(self, X: Tensor | Channels, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
         """Inputs at time steps `index`: (..., channel), or (..., channel, window) clamped to the segment."""
+        if self.window == 1 and isinstance(X, Tensor):
+            return nn.functional.embedding(index, X)  # whole rows: four times as fast as X[index] on a CPU
         if self.window == 1:
             return X[index]
         offsets = torch.arange(self.window, device=index.device) - self.window // 2

@@ -2,8 +2,7 @@
 
 A tangent is what a direction in the input becomes at a layer: t = J·u, carried along by t' = gelu'(a)·(W t). With u
 standard normal ‖J·u‖² is an unbiased estimate of ‖J‖²_F, so the penalty comes out of the forward pass that the
-loss needs anyway, and one backward pass serves both. Values and tangents are rows of one matrix: every layer is
-one matrix product and one pointwise kernel.
+loss needs anyway, and one backward pass serves both.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .encoders import Limit
-from .kernels import gelu_rows
+from .kernels import gelu_pair, gelu_rows
 
 __all__ = ["Dense", "dense_of"]
 
@@ -46,24 +45,44 @@ class Dense:
     layers: tuple[str, ...]
     limit: Limit
 
-    def __call__(self, parameters: Mapping[str, Tensor], rows: Tensor, tangents: int) -> Tensor:
+    def __call__(
+        self, parameters: Mapping[str, Tensor], x: Tensor, directions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Embeddings and tangents.
 
-        rows : (model, R + tangents, channel), inputs and then directions at the first `tangents` of them.
-        Returns (model, R + tangents, dim), embeddings and then J·u.
+        x : (model, R, channel). directions : (model, T, channel), at the first T of them.
+        Returns (model, R, dim) and J·u, (model, T, dim) (None without directions).
         """
+        h, t = (self._by_rows if x.is_cuda else self._by_units)(parameters, x, directions)
+        z, limit = self.limit(h), self.limit
+        if t is not None and limit.kind == "hard":
+            t = t * (h[:, : t.shape[1]].abs() <= limit.scale)
+        elif t is not None and limit.kind == "tanh":
+            t = t * (1 - (z[:, : t.shape[1]] / limit.scale).square())
+        return z, t
+
+    def _by_rows(self, parameters, x, directions):
+        """On a GPU: values and tangents are rows of one matrix, every layer one product and one kernel."""
+        values = x.shape[1]
+        rows = x if directions is None else torch.cat([x, directions], 1)
         for name in self.layers[:-1]:
             product = rows @ parameters[f"{name}.weight"].mT
-            rows = gelu_rows(product, parameters[f"{name}.bias"], tangents)
+            rows = gelu_rows(product, parameters[f"{name}.bias"], rows.shape[1] - values)
         rows = rows @ parameters[f"{self.layers[-1]}.weight"].mT
-        values = rows.shape[1] - tangents
-        h, t = rows[:, :values] + parameters[f"{self.layers[-1]}.bias"][:, None], rows[:, values:]
-        z, limit = self.limit(h), self.limit
-        if tangents and limit.kind == "hard":
-            t = t * (h[:, :tangents].abs() <= limit.scale)
-        elif tangents and limit.kind == "tanh":
-            t = t * (1 - (z[:, :tangents] / limit.scale).square())
-        return torch.cat([z, t], 1)
+        h = rows[:, :values] + parameters[f"{self.layers[-1]}.bias"][:, None]
+        return h, None if directions is None else rows[:, values:]
+
+    def _by_units(self, parameters, x, directions):
+        """On a CPU: values and tangents apart, unit by unit in memory."""
+        v, t = x.mT, None if directions is None else directions.mT
+        for name in self.layers[:-1]:
+            weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+            if t is None:
+                v = nn.functional.gelu(torch.baddbmm(bias[..., None], weight, v))
+            else:
+                v, t = gelu_pair(v, t, weight, bias)
+        weight, bias = (parameters[f"{self.layers[-1]}.{kind}"] for kind in ("weight", "bias"))
+        return torch.baddbmm(bias[..., None], weight, v).mT, None if t is None else (weight @ t).mT
 
     @torch.no_grad()
     def jacobian(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@
     blocked.py      in blocks of references, plain torch: the CPU, and whatever the kernel does not know
     streaming.py    one Triton kernel for each direction (tiles.py: its inner part; plan.py: what objectives share)
     rows.py         values and tangents of a GELU layer, plain torch (rows_triton.py: one kernel for each direction)
+    pair.py         the same with the product before it, laid out for a CPU
     nearest_triton.py    the nearest of all points; its plain form is in `ascribo.engine.nearest`
 
 The functions here choose by device. Triton is imported on first use, and may be absent.
@@ -18,12 +19,13 @@ from torch import Tensor
 
 from . import blocked
 from .available import on_triton
+from .pair import gelu_pair
 from .rows import gelu_rows
 
 if TYPE_CHECKING:
     from ..losses import Term
 
-__all__ = ["gelu_rows", "log_sum_exp", "log_sum_exps"]
+__all__ = ["gelu_pair", "gelu_rows", "log_sum_exp", "log_sum_exps"]
 
 
 def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:

@@ -15,6 +15,8 @@ __all__ = ["log_sum_exp", "log_sum_exps"]
 
 BLOCK = 2**22
 """Largest number of reference-negative pairs held at once."""
+LOWEST = -80.0
+"""Least exponent taken: exp(-80) is nothing beside 1, and below -87 a CPU's exp is ten times slower."""
 
 
 class _LogSumExp(torch.autograd.Function):
@@ -30,7 +32,7 @@ class _LogSumExp(torch.autograd.Function):
             part = slice(start, start + rows)
             logits = _logits(terms, reference[:, part], negatives)
             largest = logits.amax(-1, keepdim=True)
-            logits = logits.sub_(largest).exp_()
+            logits = logits.sub_(largest).clamp_min_(LOWEST).exp_()
             total = logits.sum(-1, keepdim=True)
             out[:, part] = (largest + total.log()).squeeze(-1)
             if rows == batch:  # all in one block: keeping the softmax is cheaper than computing it twice
@@ -49,7 +51,7 @@ class _LogSumExp(torch.autograd.Function):
             weight = kept
             if weight is None:
                 weight = _logits(ctx.terms, reference[:, part], negatives)
-                weight = weight.sub_(out[:, part].unsqueeze(-1)).exp_()
+                weight = weight.sub_(out[:, part].unsqueeze(-1)).clamp_min_(LOWEST).exp_()
             weight = weight * gradient[:, part].unsqueeze(-1)
             for similarity, where in ctx.terms:
                 a, b = similarity.pull(weight, reference[:, part, where], negatives[..., where])
