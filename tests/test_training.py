@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import ascribo as asc
+from ascribo import training
 from ascribo.encoders import build_encoder
 from ascribo.objective import objectives_of
 from ascribo.pairs import Pairs, regression_statistics, regression_targets
@@ -60,6 +61,36 @@ def test_stacked_is_one_by_one(spaces, encoder):
     # the first and the last share their seed: only their variables differ
     first, _, last = np.moveaxis(np.concatenate([together["infonce"], together["mse"]], axis=2), 1, 0)
     assert np.abs(first - last).max() > 0.1
+
+
+@pytest.mark.parametrize("temperature", [1.0, "learn"])
+def test_models_computed_apart_are_those_computed_together(monkeypatch, temperature):
+    task = problem({"x": asc.Follow("x", 1, temperature=temperature), "rest": asc.Time(1)})[0]
+    seeds, got = range(5), {}
+    for some in (5, 2, 1):
+        monkeypatch.setattr(training, "TOGETHER", some * SETTINGS.batch_size)
+        got[some] = run(task, seeds)
+    for some in (2, 1):  # 2: the last one has no company
+        for name, value in got[5].parameters.items():
+            torch.testing.assert_close(got[some].parameters[name], value, rtol=1e-3, atol=1e-3)
+        for name, curve in got[5].history.items():
+            np.testing.assert_allclose(got[some].history[name], curve, rtol=1e-3, atol=1e-3)
+
+
+def test_a_parameter_without_effect_stays_as_it_is():
+    class Spare(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.spare = torch.nn.Linear(6, 2), torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.used(x)
+
+    task = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)}, Spare())[0]
+    before = EagerSteps(task, [4], SETTINGS).parameters
+    after = run(task, [4]).parameters
+    torch.testing.assert_close(after["spare.weight"], before["spare.weight"].detach(), rtol=0, atol=0)
+    assert not torch.equal(after["used.weight"], before["used.weight"])
 
 
 def test_the_recording_is_held_once():

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,6 +47,8 @@ __all__ = [
 CHUNK = 50
 DECODER_STEPS = 1500
 CHECKPOINT_SECONDS = 10.0
+TOGETHER = 2048
+"""References whose step is computed at once on a CPU: more gain nothing, and their activations leave the cache."""
 
 Curves = dict[str, list[np.ndarray]]
 """By name, one array (steps, seed[, objective]) for each chunk."""
@@ -191,6 +194,8 @@ class EagerSteps:
         self.rate = torch.tensor(settings.learning_rate, device=device)
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True)
         self.noises = [torch.Generator(device) for _ in seeds]
+        some = max(1, TOGETHER // settings.batch_size)
+        self.parts = [slice(first, first + some) for first in range(0, len(seeds), some)]
 
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
         """See `Steps`."""
@@ -207,23 +212,34 @@ class EagerSteps:
         for k in range(steps):
             self.rate.fill_(self.settings.rate(start + k))
             # While λ = 0 the penalty is only measured, at the end of a chunk, for the record.
-            directions = self._directions if weights.any() or k == steps - 1 else None
-            step = self.loss(self.parameters, self._gather, index[k], lambdas[k], directions)
-            self.optimizer.zero_grad()
-            step.total.backward()
+            penalised = bool(weights.any()) or k == steps - 1
+            done = [self._gradient(own, index[k, own], lambdas[k, own], penalised) for own in self.parts]
+            losses, gradients = zip(*done, strict=True)
+            for parameter, gradient in zip(self.parameters.values(), zip(*gradients, strict=True), strict=True):
+                parameter.grad = torch.cat(gradient)
             self.optimizer.step()
-            kept.append(step)
+            kept.append(Loss(*(torch.cat(part) for part in zip(*losses, strict=True))))
         return {
             name: torch.stack([getattr(step, name) for step in kept]).cpu().numpy()
             for name in ("infonce", "mse", "penalty")
         }
 
+    def _gradient(
+        self, own: slice, index: Tensor, weight: Tensor, penalised: bool
+    ) -> tuple[Loss, tuple[Tensor, ...]]:
+        """Loss of some of the models, and its gradient for each parameter."""
+        directions = partial(self._directions, self.noises[own]) if penalised else None
+        parameters = {name: value.detach()[own].requires_grad_() for name, value in self.parameters.items()}
+        loss = self.loss(parameters, self._gather, index, weight, directions)
+        gradient = torch.autograd.grad(loss.total, list(parameters.values()), materialize_grads=True)
+        return loss._replace(total=loss.total.detach()[None]), gradient
+
     def _gather(self, index: Tensor) -> Tensor:
         return self.embedder.gather(self.X, index % len(self.X) if self.apart else index, *self.edges)
 
-    def _directions(self, like: Tensor) -> Tensor:
+    def _directions(self, noises: Sequence[torch.Generator], like: Tensor) -> Tensor:
         shape = like.shape[1:]
-        return torch.stack([torch.randn(shape, generator=noise, device=like.device) for noise in self.noises])
+        return torch.stack([torch.randn(shape, generator=noise, device=like.device) for noise in noises])
 
 
 def _check_shared(problems: Sequence[Problem], models: int) -> None:

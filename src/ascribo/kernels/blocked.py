@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["log_sum_exp", "log_sum_exps"]
 
-BLOCK = 2**22
-"""Largest number of reference-negative pairs held at once."""
+BLOCK = 2**20
+"""Largest number of reference-negative pairs worked on at once: they should stay in a CPU's cache."""
+KEPT = 2**22
+"""Largest number of pairs whose softmax is kept for the backward pass; that of more is computed again there."""
 LOWEST = -80.0
 """Least exponent taken: exp(-80) is nothing beside 1, and below -87 a CPU's exp is ten times slower."""
 
@@ -27,7 +29,7 @@ class _LogSumExp(torch.autograd.Function):
         models, batch, _ = reference.shape
         rows = max(1, min(batch, BLOCK // (models * negatives.shape[-2])))
         out = reference.new_empty(models, batch)
-        weight = None
+        weights: list[Tensor] = []
         for start in range(0, batch, rows):
             part = slice(start, start + rows)
             logits = _logits(terms, reference[:, part], negatives)
@@ -35,21 +37,22 @@ class _LogSumExp(torch.autograd.Function):
             logits = logits.sub_(largest).clamp_min_(LOWEST).exp_()
             total = logits.sum(-1, keepdim=True)
             out[:, part] = (largest + total.log()).squeeze(-1)
-            if rows == batch:  # all in one block: keeping the softmax is cheaper than computing it twice
-                weight = logits.div_(total)
-        ctx.save_for_backward(reference, negatives, out, weight)
+            if out.numel() * negatives.shape[-2] <= KEPT:
+                weights.append(logits.div_(total))
+        ctx.save_for_backward(reference, negatives, out, *weights)
         ctx.terms, ctx.rows = terms, rows
         return out
 
     @staticmethod
     def backward(ctx, *gradients):
         (gradient,) = gradients
-        reference, negatives, out, kept = ctx.saved_tensors
+        reference, negatives, out, *weights = ctx.saved_tensors
         to_reference, to_negatives = torch.zeros_like(reference), torch.zeros_like(negatives)
         for start in range(0, reference.shape[1], ctx.rows):
             part = slice(start, start + ctx.rows)
-            weight = kept
-            if weight is None:
+            if weights:
+                weight = weights[start // ctx.rows]
+            else:
                 weight = _logits(ctx.terms, reference[:, part], negatives)
                 weight = weight.sub_(out[:, part].unsqueeze(-1)).clamp_min_(LOWEST).exp_()
             weight = weight * gradient[:, part].unsqueeze(-1)
