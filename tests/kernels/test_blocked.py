@@ -31,7 +31,7 @@ def test_gradient_equals_finite_differences(similarity, block, kept, monkeypatch
 
 
 @pytest.mark.parametrize("kept", [0, 10**6])
-@pytest.mark.parametrize("dtype, away, rtol", [(torch.float32, 20.0, 1e-3), (torch.float64, 3000.0, 1e-9)])
+@pytest.mark.parametrize("dtype, away, rtol", [(torch.float32, 20.0, 1e-3), (torch.float64, 3000.0, 1e-7)])
 def test_negatives_too_far_to_count(dtype, away, rtol, kept, monkeypatch):
     """Exponents far below what a float can hold: the value and both gradients are those of the near ones."""
     monkeypatch.setattr(blocked, "KEPT", kept)
