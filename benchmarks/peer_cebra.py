@@ -4,7 +4,7 @@ It sets up cebra's xCEBRA solver on the recording it is given, says so, and then
 that the two sides can take turns. One request a line on standard input, one JSON answer a line on standard
 output:
 
-    steps N       train N steps: the time of one
+    steps N K     train N steps on K threads: the time of one
     attribute     the attribution map of the samples, timed as a whole and in parts
 """
 
@@ -79,9 +79,10 @@ class Peer:
             end_weight=penalty,
         )
 
-    def steps(self, number: int, threads: int) -> dict:
+    def steps(self, number: int, threads: int | None = None) -> dict:
         """Train, by the solver's own loop; one step first, for the memory that the system took back meanwhile."""
-        torch.set_num_threads(threads)
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads or before)
 
         def fit(number: int) -> None:
             self.loader.num_steps = number
@@ -89,7 +90,7 @@ class Peer:
 
         fit(1)
         took = clock(lambda: fit(number), number)
-        torch.set_num_threads(1)
+        torch.set_num_threads(before)
         return took
 
     def attribute(self, samples: int) -> dict:

@@ -178,12 +178,8 @@ def read_checkpoint(path: Path, fingerprint: str, parameters, optimizer, chunk: 
     with torch.no_grad():
         for name, value in parameters.items():
             value.copy_(tensors[f"parameter.{name}"])
-            prefix = f"adam.{name}."
-            optimizer.state[value] = {
-                key.removeprefix(prefix): state.to(value.device)
-                for key, state in tensors.items()
-                if key.startswith(prefix)
-            }
+            for key, state in optimizer.state[value].items():
+                state.copy_(tensors[f"adam.{name}.{key}"])
     done = int(facts["done"])
     curves = {
         name.removeprefix("curve."): np.split(value.numpy(), range(chunk, done, chunk))

@@ -21,6 +21,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from torch import Tensor, nn
 
+from .adam import Adam, gradient_of
 from .channels import Channels
 from .embedder import Embedder
 from .losses import chance
@@ -149,7 +150,7 @@ class Steps(Protocol):
     """Something that trains a stack of models a chunk of steps at a time."""
 
     parameters: dict[str, Tensor]
-    optimizer: Any
+    optimizer: Adam
 
     @property
     def loss(self) -> HasTargets:
@@ -192,7 +193,7 @@ class EagerSteps:
         initial = self.embedder.initial(first.module, seeds)
         self.parameters = {name: value.to(device).requires_grad_() for name, value in initial.items()}
         self.rate = torch.tensor(settings.learning_rate, device=device)
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True)
+        self.optimizer = Adam(self.parameters.values(), self.rate)
         self.noises = [torch.Generator(device) for _ in seeds]
         some = max(1, TOGETHER // settings.batch_size)
         self.parts = [slice(first, first + some) for first in range(0, len(seeds), some)]
@@ -215,9 +216,7 @@ class EagerSteps:
             penalised = bool(weights.any()) or k == steps - 1
             done = [self._gradient(own, index[k, own], lambdas[k, own], penalised) for own in self.parts]
             losses, gradients = zip(*done, strict=True)
-            for parameter, gradient in zip(self.parameters.values(), zip(*gradients, strict=True), strict=True):
-                parameter.grad = torch.cat(gradient)
-            self.optimizer.step()
+            self.optimizer.step([torch.cat(parts) for parts in zip(*gradients, strict=True)])
             kept.append(Loss(*(torch.cat(part) for part in zip(*losses, strict=True))))
         return {
             name: torch.stack([getattr(step, name) for step in kept]).cpu().numpy()
@@ -231,8 +230,7 @@ class EagerSteps:
         directions = partial(self._directions, self.noises[own]) if penalised else None
         parameters = {name: value.detach()[own].requires_grad_() for name, value in self.parameters.items()}
         loss = self.loss(parameters, self._gather, index, weight, directions)
-        gradient = torch.autograd.grad(loss.total, list(parameters.values()), materialize_grads=True)
-        return loss._replace(total=loss.total.detach()[None]), gradient
+        return loss._replace(total=loss.total.detach()[None]), gradient_of(loss.total, parameters)
 
     def _gather(self, index: Tensor) -> Tensor:
         return self.embedder.gather(self.X, index % len(self.X) if self.apart else index, *self.edges)

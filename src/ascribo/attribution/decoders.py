@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state
 
+from ..adam import Adam, gradient_of
 from ..progress import bar
 
 __all__ = ["decode", "decoder_jacobian", "fit_decoders", "losses"]
@@ -84,7 +85,7 @@ def fit_decoders(
     own = [whole[len(inputs[i])] for i, _ in which] if rows is None else list(rows)
     batches = _Batches(own, seeds, min(batch, min(len(r) for r in own)), device)
     rate = torch.tensor(learning_rate, device=device)
-    optimizer = torch.optim.Adam(parameters.values(), lr=rate, fused=True)
+    optimizer = Adam(parameters.values(), rate)
     with bar(name, steps, progress) as shown:
         for start in range(0, steps, CHUNK):
             drawn = batches.draw(start)
@@ -94,9 +95,7 @@ def fit_decoders(
                 value = u[index + shift[0]]
                 value = value if mask is None else value * mask[:, None]
                 total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
-                optimizer.zero_grad()
-                total.backward()
-                optimizer.step()
+                optimizer.step(gradient_of(total, parameters))
             shown.advance(min(CHUNK, steps - start))
     return {name: value.detach() for name, value in parameters.items()}
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..adam import Adam, gradient_of
 from ..embedder import Embedder
 from ..objective import RegularizedLoss
 from ..pairs import segment_bounds
@@ -74,8 +75,7 @@ class GraphSteps:
         initial = self.embedder.initial(first.module, self.seeds)
         self.parameters = {name: value.to(device).requires_grad_() for name, value in initial.items()}
         self.rate = torch.tensor(settings.learning_rate, device=device)
-        cuda = device.type == "cuda"
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True, capturable=cuda)
+        self.optimizer = Adam(self.parameters.values(), self.rate)
         self.generator = torch.Generator(device)
         models = len(self.seeds)
         zeros = lambda *shape: torch.zeros(CHUNK, *shape, device=device)  # noqa: E731
@@ -108,9 +108,7 @@ class GraphSteps:
         self.rate.copy_(self.rates.index_select(0, self.counter)[0])
         directions = self._directions if penalised else None
         loss = self.loss(self.parameters, self._gather, index, weight, directions)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.total.backward()
-        self.optimizer.step()
+        self.optimizer.step(gradient_of(loss.total, self.parameters))
         for name, curve in self.curves.items():
             curve.index_copy_(0, self.counter, getattr(loss, name)[None])
         self.counter += 1
@@ -155,7 +153,7 @@ class GraphSteps:
             for parameter, (value, moments) in held.items():
                 parameter.copy_(value)
                 for key, tensor in state[parameter].items():
-                    tensor.copy_(moments[key]) if key in moments else tensor.zero_()
+                    tensor.copy_(moments[key])
 
 
 @contextmanager

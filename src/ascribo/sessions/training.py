@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..adam import Adam, gradient_of
 from ..embedder import LOG_TEMPERATURE, Embedder
 from ..losses import chance, infonces, similarity_of
 from ..objective import Loss, Objective, RegularizedLoss
@@ -182,7 +183,7 @@ class SessionSteps:
         known = [(z.to(device), own) for z, own in frozen]
         self.loss = SessionLoss(spaces, objectives, [p.objectives for p in problems], losses, known, pairs)
         self.rate = torch.tensor(settings.learning_rate, device=device)
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=self.rate, fused=True)
+        self.optimizer = Adam(self.parameters.values(), self.rate)
         self.noises = [[torch.Generator(device) for _ in seeds] for _ in problems]
 
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
@@ -203,9 +204,7 @@ class SessionSteps:
             penalised = bool(weights.any()) or k == steps - 1
             at = {name: value[k] for name, value in valid.items()}
             step = self.loss(self._embeds(penalised), [i[k] for i in index], at, lambdas[k], start + k)
-            self.optimizer.zero_grad()
-            step.total.backward()
-            self.optimizer.step()
+            self.optimizer.step(gradient_of(step.total, self.parameters))
             kept.append(step)
         return {
             name: torch.stack([getattr(step, name) for step in kept]).cpu().numpy()
