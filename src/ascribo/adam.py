@@ -48,7 +48,7 @@ class Adam:
             [self.state[p][key] for p in self.parameters] for key in ("step", "exp_avg", "exp_avg_sq")
         )
         torch.ops.aten._foreach_add_(step, 1)
-        torch.ops.aten._fused_adam_(
+        torch.ops.aten._fused_adam_.tensor_lr(
             *(self.parameters, [gradient.contiguous() for gradient in gradients], mean, square, [], step),
             lr=self.rate,
             beta1=0.9,
