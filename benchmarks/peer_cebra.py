@@ -4,7 +4,7 @@ It sets up cebra's xCEBRA solver on the recording it is given, says so, and then
 that the two sides can take turns. One request a line on standard input, one JSON answer a line on standard
 output:
 
-    steps N K     train N steps on K threads: the time of one
+    steps N [K]   train N steps, on K threads (1): the time of one
     attribute     the attribution map of the samples, timed as a whole and in parts
 """
 
@@ -145,8 +145,8 @@ def main() -> None:
         )
         for line in sys.stdin:
             match line.split():
-                case ["steps", number, threads]:
-                    answer(peer.steps(int(number), int(threads)))
+                case ["steps", number, *threads]:
+                    answer(peer.steps(int(number), *map(int, threads)))
                 case ["attribute"]:
                     answer(peer.attribute(given.samples))
                 case _:
