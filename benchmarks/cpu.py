@@ -52,7 +52,7 @@ class Size:
     batch: int = 512
     stacks: tuple[int, ...] = (1, 4, 8)
     rounds: int = 5
-    cebra_steps: int = 2
+    cebra_steps: int = 5
     samples: int = 20_000
     spread_steps: int = 100
     fit_steps: int = 400

@@ -9,9 +9,11 @@ cvxpy, which its attribution imports and this does not use).
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import torch
 from problems import problem_of, spaces_of
 
 import ascribo as asc
+from ascribo.adam import Adam
 from ascribo.embedder import Embedder
 from ascribo.encoders import build_encoder
 from ascribo.engine.graphs import GraphSteps
@@ -37,8 +40,9 @@ BARS = {
     "stack of 128, batch 512": 0.030,
     "map of 100,000 samples, seconds": 0.15,
     "cold process to auROC 0.98, seconds": 15.0,
+    "cold process, no kernel compiled, seconds": 15.0,
 }
-"""Milliseconds per model-step, but for the last two."""
+"""Milliseconds per model-step, but for the last three."""
 
 COLD = """
 import sys, time
@@ -107,16 +111,22 @@ def attribution(data: asc.Recording) -> dict[str, float]:
     return out
 
 
-def cold(folder: Path, steps: int) -> dict[str, float]:
-    """Seconds from the start of a Python process to a map, on a data set of 6 latents, 2 observed."""
+def cold(folder: Path, steps: int) -> dict[str, dict[str, float]]:
+    """Seconds from the start of a Python process to a map, on a data set of 6 latents, 2 observed: of the first
+    process on a machine, which compiles all kernels, and of the next, which finds them."""
     data = asc.simulate.box(seed=0, observed=2, hidden=4)
     file = folder / "cold.npz"
     np.savez(file, X=data.X, y=data.variables.to_numpy(), truth=data.truth.sel(space="position").values)
-    command = [sys.executable, "-c", COLD, str(file), str(time.time()), str(steps)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    names = ["python_s", "loaded_s", "fitted_s", "done_s", "auroc", "auroc_inverted_neuron_gradient"]
+    got = {}
+    with tempfile.TemporaryDirectory() as kernels:
+        for which in ("first", "next"):
+            command = [sys.executable, "-c", COLD, str(file), str(time.time()), str(steps)]
+            env = {**os.environ, "TRITON_CACHE_DIR": kernels}
+            answer = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout.split()
+            got[which] = {"steps": steps, **dict(zip(names, map(float, answer), strict=True))}
     file.unlink()
-    names = ["imported_s", "loaded_s", "fitted_s", "done_s", "auroc", "auroc_inverted_neuron_gradient"]
-    return {"steps": steps, **dict(zip(names, map(float, answer), strict=True))}
+    return got
 
 
 def precision(data: asc.Recording, models: int = 8, steps: int = 2000) -> dict[str, dict[str, float]]:
@@ -180,7 +190,8 @@ def parts(models: int, batch: int) -> dict[str, float]:
     x, u = draw(models, 4 * batch, 50), draw(models, batch, 50)
     z = [(3 * draw(models, batch, 6)).requires_grad_() for _ in range(4)]
     terms = [o.terms for o in objectives_of(spaces, "whole")]
-    adam = torch.optim.Adam(parameters.values(), lr=torch.tensor(1e-3, device="cuda"), fused=True, capturable=True)
+    adam = Adam(parameters.values(), torch.tensor(1e-3, device="cuda"))
+    gradients = [torch.zeros_like(parameter) for parameter in parameters.values()]
 
     def network() -> None:
         out, tangent = embedder.with_tangents(parameters, x, u)
@@ -191,7 +202,7 @@ def parts(models: int, batch: int) -> dict[str, float]:
 
     torch.set_float32_matmul_precision("high")
     out = {}
-    for name, work in (("network", network), ("InfoNCE", contrast), ("Adam", adam.step)):
+    for name, work in (("network", network), ("InfoNCE", contrast), ("Adam", lambda: adam.step(gradients))):
         for _ in range(3):
             work()
         torch.cuda.synchronize()
@@ -249,7 +260,9 @@ def main() -> int:
     growth = [] if given.short else scaling()
     values = {name: row["ms_per_model_step"] for name, row in measured.items()}
     values["map of 100,000 samples, seconds"] = maps["inverted_neuron_gradient"]
-    values["cold process to auROC 0.98, seconds"] = start["done_s"] if start["auroc"] >= 0.98 else float("inf")
+    took = {which: row["done_s"] if row["auroc"] >= 0.98 else float("inf") for which, row in start.items()}
+    values["cold process to auROC 0.98, seconds"] = took["next"]
+    values["cold process, no kernel compiled, seconds"] = took["first"]
     rows = {
         name: {"measured": values[name], "bar": bar, "holds": values[name] <= bar} for name, bar in BARS.items()
     }

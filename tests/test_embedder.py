@@ -8,6 +8,7 @@ from ascribo import MLP, Convolution, Follow, Time
 from ascribo.embedder import LOG_TEMPERATURE, Embedder
 from ascribo.layers import dense_of
 from ascribo.pairs import segment_bounds
+from ascribo.penalty import jacobian_penalty
 
 SPACES = {"a": Time(2), "b": Time(1)}
 
@@ -55,6 +56,34 @@ def test_gradients_of_values_and_tangents_equal_finite_differences():
         return z.sin().sum() + t.square().sum()
 
     assert torch.autograd.gradcheck(value, [parameters[n].requires_grad_() for n in names], atol=1e-6)
+
+
+def exact_penalty(embedder, names, x):
+    """The exact penalty as a function of the parameters: it differentiates the network twice."""
+
+    def value(*tensors):
+        inputs = x.detach().requires_grad_()
+        return jacobian_penalty(embedder(dict(zip(names, tensors, strict=True)), inputs), inputs).sum()
+
+    return value
+
+
+def test_the_exact_penalty_has_the_gradient_of_finite_differences():
+    _, embedder, parameters = stack(MLP((4, 3), limit="tanh", scale=2.0))
+    value = exact_penalty(embedder, list(parameters), torch.randn(2, 5, 5, dtype=torch.float64))
+    assert torch.autograd.gradcheck(value, [p.requires_grad_() for p in parameters.values()], atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_exact_penalty_has_the_same_gradient_on_a_gpu():
+    _, embedder, parameters = stack(MLP((40, 30)))
+    x, got = torch.randn(2, 50, 5, dtype=torch.float64), {}
+    for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
+        tensors = [p.detach().to(device, dtype).requires_grad_() for p in parameters.values()]
+        value = exact_penalty(embedder, list(parameters), x.to(device, dtype))(*tensors)
+        got[device] = torch.autograd.grad(value, tensors, materialize_grads=True)
+    for cpu, gpu in zip(got["cpu"], got["cuda"], strict=True):
+        torch.testing.assert_close(gpu.double().cpu(), cpu, rtol=1e-2, atol=1e-2 * cpu.abs().max().item() + 1e-9)
 
 
 def test_a_convolution_has_tangents_too():

@@ -37,7 +37,7 @@ class Adam:
         self.parameters, self.rate = list(parameters), rate
         if not all(parameter.is_contiguous() for parameter in self.parameters):
             raise ValueError("Adam: the kernel reads memory as it lies; give contiguous parameters.")
-        self.state = {p: {"step": torch.zeros((), device=p.device)} for p in self.parameters}
+        self.state = {p: {"step": torch.zeros((), dtype=torch.float32, device=p.device)} for p in self.parameters}
         for parameter, state in self.state.items():
             state |= {key: torch.zeros_like(parameter, requires_grad=False) for key in ("exp_avg", "exp_avg_sq")}
 

@@ -53,7 +53,9 @@ class Dense:
         x : (model, R, channel). directions : (model, T, channel), at the first T of them.
         Returns (model, R, dim) and J·u, (model, T, dim) (None without directions).
         """
-        h, t = (self._by_rows if x.is_cuda else self._by_units)(parameters, x, directions)
+        # kernels differentiate once: inputs that want a gradient of their own may want a second one
+        rows = x.is_cuda and not x.requires_grad
+        h, t = (self._by_rows if rows else self._by_units)(parameters, x, directions)
         z, limit = self.limit(h), self.limit
         if t is not None and limit.kind == "hard":
             t = t * (h[:, : t.shape[1]].abs() <= limit.scale)
@@ -73,7 +75,7 @@ class Dense:
         return h, None if directions is None else rows[:, values:]
 
     def _by_units(self, parameters, x, directions):
-        """On a CPU: values and tangents apart, unit by unit in memory."""
+        """On a CPU: values and tangents apart, unit by unit in memory. Without directions plain torch."""
         v, t = x.mT, None if directions is None else directions.mT
         for name in self.layers[:-1]:
             weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]

@@ -167,7 +167,7 @@ class Following:
     @cached_property
     def tree(self) -> KDTree:
         """Over distinct values: a tree of all steps would always answer a tie with the same one of them."""
-        # a tree that knows of no period answers in half the time
+        # a tree that knows of no period answers in two thirds of the time, leaves of 16 a little sooner than of 10
         return KDTree(self.distinct, leafsize=16, boxsize=self.box if self.box.any() else None)
 
     def draw(self, rng: np.random.Generator, reference: np.ndarray) -> np.ndarray:

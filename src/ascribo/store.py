@@ -175,6 +175,9 @@ def read_checkpoint(path: Path, fingerprint: str, parameters, optimizer, chunk: 
         raise ValueError(
             f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
         )
+    wanted = {f"adam.{name}.{key}" for name, value in parameters.items() for key in optimizer.state[value]}
+    if missing := sorted(wanted - tensors.keys()):
+        raise ValueError(f"the checkpoint {path} lacks {', '.join(missing)}: delete it to start anew.")
     with torch.no_grad():
         for name, value in parameters.items():
             value.copy_(tensors[f"parameter.{name}"])

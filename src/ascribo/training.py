@@ -1,4 +1,4 @@
-"""One loop for a stack of models: all seeds share each forward pass, each has its own parameters and batches.
+"""One loop for a stack of models: seeds share forward passes, each has its own parameters and batches.
 
 Batches are drawn a chunk of steps at a time; losses stay on the device until the chunk ends, when λ moves, the
 progress bar is told, and the state can be written down. The draws of a chunk depend on the seed and the chunk
@@ -196,7 +196,7 @@ class EagerSteps:
         self.optimizer = Adam(self.parameters.values(), self.rate)
         self.noises = [torch.Generator(device) for _ in seeds]
         some = max(1, TOGETHER // settings.batch_size)
-        self.parts = [slice(first, first + some) for first in range(0, len(seeds), some)]
+        self.parts = [slice(start, start + some) for start in range(0, len(seeds), some)]
 
     def run(self, start: int, weights: np.ndarray) -> dict[str, np.ndarray]:
         """See `Steps`."""
@@ -209,7 +209,7 @@ class EagerSteps:
         for noise, seed in zip(self.noises, self.seeds, strict=True):  # a seed does not depend on its company
             noise.manual_seed(chunk_seed([seed], start))
         lambdas = torch.from_numpy(weights).to(self.X.device, torch.float32)
-        kept: list[Loss] = []
+        names, kept = ("infonce", "mse", "penalty"), []
         for k in range(steps):
             self.rate.fill_(self.settings.rate(start + k))
             # While λ = 0 the penalty is only measured, at the end of a chunk, for the record.
@@ -217,11 +217,8 @@ class EagerSteps:
             done = [self._gradient(own, index[k, own], lambdas[k, own], penalised) for own in self.parts]
             losses, gradients = zip(*done, strict=True)
             self.optimizer.step([torch.cat(parts) for parts in zip(*gradients, strict=True)])
-            kept.append(Loss(*(torch.cat(part) for part in zip(*losses, strict=True))))
-        return {
-            name: torch.stack([getattr(step, name) for step in kept]).cpu().numpy()
-            for name in ("infonce", "mse", "penalty")
-        }
+            kept.append([torch.cat([getattr(loss, name) for loss in losses]) for name in names])
+        return {name: torch.stack(k).cpu().numpy() for name, k in zip(names, zip(*kept, strict=True), strict=True)}
 
     def _gradient(
         self, own: slice, index: Tensor, weight: Tensor, penalised: bool
@@ -230,7 +227,7 @@ class EagerSteps:
         directions = partial(self._directions, self.noises[own]) if penalised else None
         parameters = {name: value.detach()[own].requires_grad_() for name, value in self.parameters.items()}
         loss = self.loss(parameters, self._gather, index, weight, directions)
-        return loss._replace(total=loss.total.detach()[None]), gradient_of(loss.total, parameters)
+        return loss, gradient_of(loss.total, parameters)
 
     def _gather(self, index: Tensor) -> Tensor:
         return self.embedder.gather(self.X, index % len(self.X) if self.apart else index, *self.edges)

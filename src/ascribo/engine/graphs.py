@@ -38,7 +38,8 @@ class GraphSteps:
 
     precision : of matrix products, "high" (TF32, on the tensor cores) or "highest" (float32).
 
-    On a CPU the same steps run without a graph, which is how they are tested.
+    On a CPU the same steps run without a graph, and with the network as it is laid out there, which is how they are
+    tested.
     """
 
     def __init__(

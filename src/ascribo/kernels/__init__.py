@@ -7,7 +7,8 @@
     pair.py         the same with the product before it, laid out for a CPU
     nearest_triton.py    the nearest of all points; its plain form is in `ascribo.engine.nearest`
 
-The functions here choose by device. Triton is imported on first use, and may be absent.
+The log-sum-exps choose by device, `ascribo.layers` between rows and pair. Triton is imported on first use, and may
+be absent.
 """
 
 from __future__ import annotations

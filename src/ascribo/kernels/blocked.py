@@ -27,7 +27,8 @@ class _LogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx, reference, negatives, terms):
         models, batch, _ = reference.shape
-        rows = max(1, min(batch, BLOCK // (models * negatives.shape[-2])))
+        block = 4 * BLOCK if reference.is_cuda else BLOCK  # a GPU would rather be busy
+        rows = max(1, min(batch, block // (models * negatives.shape[-2])))
         out = reference.new_empty(models, batch)
         weights: list[Tensor] = []
         for start in range(0, batch, rows):
@@ -37,7 +38,7 @@ class _LogSumExp(torch.autograd.Function):
             logits = logits.sub_(largest).clamp_min_(LOWEST).exp_()
             total = logits.sum(-1, keepdim=True)
             out[:, part] = (largest + total.log()).squeeze(-1)
-            if out.numel() * negatives.shape[-2] <= KEPT:
+            if out.numel() * negatives.shape[-2] <= KEPT and any(ctx.needs_input_grad):
                 weights.append(logits.div_(total))
         ctx.save_for_backward(reference, negatives, out, *weights)
         ctx.terms, ctx.rows = terms, rows

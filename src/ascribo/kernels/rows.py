@@ -8,7 +8,8 @@ and gt of value and tangent rows, is
 
     value rows:    gv·gelu'(a) + gt·s·gelu''(a)     tangent rows:  gt·gelu'(a)     bias: column sums of the former
 
-Plain torch on a CPU, one Triton kernel each way on a GPU.
+One Triton kernel each way; without Triton plain torch, which is what the kernels must equal. A CPU has a layer of
+its own (`pair`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from .available import on_triton
 
@@ -26,7 +28,7 @@ DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 def gelu_rows(rows: Tensor, bias: Tensor, tangents: int) -> Tensor:
-    """GELU layer on rows (model, R + tangents, width) with bias (model, width), differentiable in both.
+    """GELU layer on rows (model, R + tangents, width) with bias (model, width), differentiable once in both.
 
     The last `tangents` rows are tangents at the first `tangents` rows.
 
@@ -57,6 +59,7 @@ class _GeluRows(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, *gradients):
         (gradient,) = gradients
         rows, bias = ctx.saved_tensors
