@@ -13,6 +13,7 @@ from ascribo.encoders import build_encoder
 from ascribo.objective import objectives_of
 from ascribo.pairs import Pairs, regression_statistics, regression_targets
 from ascribo.penalty import Constant, Each
+from ascribo.store import read_checkpoint, write_checkpoint
 from ascribo.training import EagerSteps, Problem, Settings, device_of, run_steps
 
 STEPS = 400
@@ -100,6 +101,18 @@ def test_a_parameter_without_effect_stays_as_it_is():
     after = run(task, [4]).parameters
     torch.testing.assert_close(after["spare.weight"], before["spare.weight"].detach(), rtol=0, atol=0)
     assert not torch.equal(after["used.weight"], before["used.weight"])
+
+
+def test_a_checkpoint_that_lacks_something_is_refused_and_changes_nothing(tmp_path):
+    task = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)})[0]
+    steps, file = EagerSteps(task, [4], SETTINGS), tmp_path / "state.safetensors"
+    before = {name: value.detach().clone() for name, value in steps.parameters.items()}
+    del steps.optimizer.state[steps.parameters["0.bias"]]["exp_avg"]
+    write_checkpoint(file, 0, "", steps.parameters, steps.optimizer, {})
+    other = EagerSteps(task, [5], SETTINGS)
+    with pytest.raises(ValueError, match=r"lacks adam\.0\.bias\.exp_avg: delete it"):
+        read_checkpoint(file, "", other.parameters, other.optimizer, 50)
+    assert not torch.equal(other.parameters["0.weight"], before["0.weight"])  # still that of its own seed
 
 
 def test_the_recording_is_held_once():
