@@ -29,6 +29,7 @@ demo: .venv
 test: .venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/lint-imports
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 	$(VENV)/bin/python -m pytest -n 2 -q
 

@@ -29,9 +29,12 @@ from rich.console import Console
 from rich.table import Table
 
 import ascribo as asc
-from ascribo.experiments.common import machine
-from ascribo.store import write_atomically
-from ascribo.training import Problem, Settings, train, train_in_processes
+from ascribo.support.files import write_atomically
+from ascribo.training.loop import train
+from ascribo.training.problem import Problem
+from ascribo.training.processes import train_in_processes
+from ascribo.training.settings import Settings
+from experiments.regcl.common import machine
 
 HERE = Path(__file__).parent
 SPACES = {"position": asc.Follow(["x", "y", "z"], dim=3), "rest": asc.Time(dim=3)}

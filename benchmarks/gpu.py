@@ -22,16 +22,18 @@ import torch
 from problems import problem_of, spaces_of
 
 import ascribo as asc
-from ascribo.adam import Adam
-from ascribo.embedder import Embedder
-from ascribo.encoders import build_encoder
-from ascribo.engine.graphs import GraphSteps
-from ascribo.experiments.common import machine, write_json
-from ascribo.fitting import Prepared, finish, prepare
-from ascribo.losses import infonces
-from ascribo.objective import objectives_of
-from ascribo.penalty import Constant, Ramp
-from ascribo.training import CHUNK, Settings, run_steps
+from ascribo.model.fitting import Prepared, finish, prepare
+from ascribo.networks.encoders import build_encoder
+from ascribo.networks.losses import infonces
+from ascribo.networks.stack import Embedder
+from ascribo.training.adam import Adam
+from ascribo.training.chunks import CHUNK
+from ascribo.training.graphs import GraphSteps
+from ascribo.training.loop import run_steps
+from ascribo.training.objective import objectives_of
+from ascribo.training.penalty import Constant, Ramp
+from ascribo.training.settings import Settings
+from experiments.regcl.common import machine, write_json
 
 BARS = {
     "one model, batch 5000": 1.5,

@@ -13,8 +13,8 @@ import argparse
 import json
 from pathlib import Path
 
-from ascribo.experiments import table1
-from ascribo.experiments.common import write_json
+from experiments.regcl import table1
+from experiments.regcl.common import write_json
 
 KEPT = ("machine", "protocol", "models", "seconds", "elapsed", "rows_of_an_interrupted_run")
 

@@ -18,7 +18,7 @@ from clock import clock
 from cpu import SPACES, problem_of, train_steps
 
 import ascribo as asc
-from ascribo.losses import infonce
+from ascribo.networks.losses import infonce
 
 STATUS = Path("/proc/self/status")
 MEGABYTE = 1e6

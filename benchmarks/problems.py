@@ -6,11 +6,13 @@ import numpy as np
 import torch
 
 import ascribo as asc
-from ascribo.encoders import build_encoder
-from ascribo.objective import objectives_of
-from ascribo.pairs import Pairs, regression_statistics, regression_targets
-from ascribo.spaces import Regress, Space
-from ascribo.training import Problem
+from ascribo.networks.encoders import build_encoder
+from ascribo.spaces.base import Space
+from ascribo.spaces.pairs import Pairs
+from ascribo.spaces.positives import regression_statistics, regression_targets
+from ascribo.spaces.regress import Regress
+from ascribo.training.objective import objectives_of
+from ascribo.training.problem import Problem
 
 MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
 

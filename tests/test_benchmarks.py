@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ascribo.training import EagerSteps
+from ascribo.training.host import EagerSteps
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 

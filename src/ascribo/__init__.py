@@ -1,20 +1,20 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
-from . import attribution, cells, evidence, losses, metrics, pairs, penalty, simulate
-from .behaviour import align_variables
-from .decoding import decode_variables
-from .encoders import MLP, Convolution
-from .estimator import ContrastiveEmbedding
+from . import attribution, cells, evidence, figures, metrics, simulate
+from .data.formats import annotate, from_pynapple, to_pynapple
+from .data.read import read
+from .data.recording import Recording
+from .data.treatment import Treatment
+from .data.variables import align_variables
 from .evidence import select_dimension, shift_test
-from .formats import annotate, from_pynapple, to_pynapple
-from .losses import Lp
-from .penalty import Auto, Constant, Ramp
-from .read import read
-from .recording import Recording
-from .sessions import SharedEmbedding
-from .sessions.saving import load
-from .spaces import Discrete, Follow, Regress, Time
-from .treatment import Treatment
+from .metrics import decode_variables
+from .model.estimator import ContrastiveEmbedding
+from .model.loading import load
+from .model.sessions import SharedEmbedding
+from .networks.encoders import MLP, Convolution
+from .spaces import Discrete, Follow, Regress, Space, Time
+from .spaces.similarities import Lp
+from .training.penalty import Auto, Constant, Ramp
 from .version import __version__
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Recording",
     "Regress",
     "SharedEmbedding",
+    "Space",
     "Time",
     "Treatment",
     "__version__",
@@ -39,12 +40,10 @@ __all__ = [
     "cells",
     "decode_variables",
     "evidence",
+    "figures",
     "from_pynapple",
     "load",
-    "losses",
     "metrics",
-    "pairs",
-    "penalty",
     "read",
     "select_dimension",
     "shift_test",

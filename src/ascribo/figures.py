@@ -13,17 +13,19 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .pairs import evenly
-from .recording import Recording
-from .spaces import Follow, Regress, layout, reported
-from .store import write_atomically
+from .data.recording import Recording
+from .data.segments import evenly
+from .spaces.base import layout, reported
+from .spaces.follow import Follow
+from .spaces.regress import Regress
+from .support.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .attribution import AttributionMaps
-    from .estimator import ContrastiveEmbedding
+    from .attribution.maps import AttributionMaps
+    from .model.estimator import ContrastiveEmbedding
 
 __all__ = ["embedding", "map_image", "new_axes", "overview", "tidy", "training", "write_png"]
 

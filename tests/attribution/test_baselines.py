@@ -8,8 +8,6 @@ import torch
 from torch import nn
 
 from ascribo import MLP, Convolution, Time
-from ascribo.alignment import Alignment
-from ascribo.attribution import neuron_gradient
 from ascribo.attribution.baselines import (
     BLOCK,
     deeplift,
@@ -19,8 +17,10 @@ from ascribo.attribution.baselines import (
     shapley_zeros,
     smoothgrad,
 )
-from ascribo.embedder import Embedder
-from ascribo.encoders import Limit
+from ascribo.attribution.jacobian import neuron_gradient
+from ascribo.networks.alignment import Alignment
+from ascribo.networks.encoders import Limit
+from ascribo.networks.stack import Embedder
 
 CHANNELS, DIM = 5, 3
 ENCODERS = {

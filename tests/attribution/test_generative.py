@@ -6,14 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascribo import Discrete, Time
-from ascribo.alignment import align
-from ascribo.attribution import (
-    decoder_embedding,
-    decoder_inputs,
-    decoder_jacobian,
-    fit_decoders,
-    generative_gradient,
-)
+from ascribo.attribution.generative import decoder_embedding, decoder_inputs, generative_gradient
+from ascribo.networks.alignment import align
+from ascribo.training.decoders import decoder_jacobian, fit_decoders
 
 
 def test_decoder_recovers_zeros_and_slopes():

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascribo import MLP, Convolution, Time, simulate
-from ascribo.alignment import align
-from ascribo.attribution import encoder_jacobian, inverted_neuron_gradient, neuron_gradient, pseudo_inverse
-from ascribo.embedder import Embedder
-from ascribo.metrics import auroc
+from ascribo.attribution.jacobian import encoder_jacobian, inverted_neuron_gradient, neuron_gradient, pseudo_inverse
+from ascribo.metrics.scores import auroc
+from ascribo.networks.alignment import align
+from ascribo.networks.stack import Embedder
 
 
 @pytest.mark.parametrize("encoder, window", [(MLP((16, 8)), 1), (Convolution(4, (6, 8)), 4)])

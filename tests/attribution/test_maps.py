@@ -6,7 +6,7 @@ import pytest
 import torch
 import xarray as xr
 
-from ascribo.attribution import AttributionMaps, attribution_maps
+from ascribo.attribution.maps import AttributionMaps, attribution_maps
 
 BLOCKS = {"a": slice(0, 2), "b": slice(2, 3)}
 CHANNELS = ["left", "middle", "right"]

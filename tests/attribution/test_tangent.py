@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 from ascribo import Convolution, Time
-from ascribo.alignment import Alignment
-from ascribo.attribution import inverted_neuron_gradient, tangent, tangent_basis
-from ascribo.embedder import Embedder
-from ascribo.encoders import Limit
-from ascribo.pairs import segment_bounds
+from ascribo.attribution.jacobian import inverted_neuron_gradient
+from ascribo.attribution.tangent import tangent, tangent_basis
+from ascribo.data.segments import segment_bounds
+from ascribo.networks.alignment import Alignment
+from ascribo.networks.encoders import Limit
+from ascribo.networks.stack import Embedder
 
 CHANNELS, DIM = 7, 3
 

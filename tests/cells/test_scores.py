@@ -5,17 +5,16 @@ import pandas as pd
 import pytest
 
 from ascribo import Recording
-from ascribo.cells import (
-    autocorrelograms,
+from ascribo.cells.grids import autocorrelograms, grid_scores_of
+from ascribo.cells.scores import (
+    _information,
     cell_scores,
     grid_score,
-    grid_scores_of,
     head_direction_score,
     rate_maps,
     spatial_information,
     speed_score,
 )
-from ascribo.cells.scores import _information
 
 STEPS = 20_000
 

@@ -9,10 +9,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import ascribo as asc
+from ascribo.data.segments import hold_out
 from ascribo.evidence import shifts as module
 from ascribo.evidence.shifts import draw_lags, shift_test, shift_tests, shifted_pairs
-from ascribo.experiments.nulls import recording, uniformity
-from ascribo.pairs import Pairs, hold_out
+from ascribo.spaces.pairs import Pairs
+from experiments.regcl.nulls import recording, uniformity
 
 FOLLOW = {"variable": asc.Follow("x", 1)}
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 import ascribo as asc
-from ascribo import cli
-from ascribo.experiments import box, common, find
+from ascribo.cli import main as cli
+from experiments import find
+from experiments.regcl import box, common
 
 TINY = dict(
     dims=[3, 4],

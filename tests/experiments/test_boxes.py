@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch.func import functional_call, jacrev
 
-from ascribo.experiments import boxes
-from ascribo.fitting import fit_many, prepare
-from ascribo.metrics import auroc
-from ascribo.pairs import evenly
-from ascribo.penalty import Ramp
-from ascribo.training import Settings
+from ascribo.data.segments import evenly
+from ascribo.metrics.scores import auroc
+from ascribo.model.fitting import fit_many, prepare
+from ascribo.training.penalty import Ramp
+from ascribo.training.settings import Settings
+from experiments.regcl import boxes
 
 CELL = {"mode": "hybrid contrastive", "dim": 3, "data_seed": 0, "length": 1500, "samples": 40, "costly": 20}
 CELL |= {"steps": 60, "batch": 64}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ascribo.experiments import calibration
+from experiments.regcl import calibration
 
 SMALL = {"length": 1_500, "channels": 8}
 

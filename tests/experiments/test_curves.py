@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ascribo.attribution import METHODS
-from ascribo.experiments import boxes, find, noise, penalties, samples
+from experiments import find
+from experiments.regcl import boxes, noise, penalties, samples
 
 TINY = {"data_seeds": [0], "steps": 10, "batch": 32, "samples": 60, "costly": 20, "dims": [3]}
 

@@ -7,7 +7,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.evidence.dimension import seed_consistency
-from ascribo.experiments import dimension
+from experiments.regcl import dimension
 
 TINY = dict(
     dims={"time": [2], "supervised": [2], "hybrid": [2, 3]},

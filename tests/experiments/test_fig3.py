@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ascribo.experiments import boxes, common, fig3, stacked, table1
-from ascribo.experiments.boxes import OURS, PAPERS
+from experiments.regcl import boxes, common, fig3, stacked, table1
+from experiments.regcl.boxes import OURS, PAPERS
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 5, "batch": 32, "samples": 60, "costly": 20}
 FAR = {"far_dims": [5], "far_data_seeds": [0, 1]}

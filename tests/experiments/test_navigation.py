@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("ratinabox")
 
 from ascribo.attribution import METHODS
-from ascribo.experiments import find, navigation, navigation_noise, navigation_timing, rats, stacked
-from ascribo.experiments.boxes import MODES, OURS, PAPERS
+from experiments import find
+from experiments.regcl import navigation, navigation_noise, navigation_timing, rats, stacked
+from experiments.regcl.boxes import MODES, OURS, PAPERS
 
 TINY = {"length": 700, "steps": 5, "batch": 32, "samples": 20, "costly": 3, "data_seeds": [0]}
 

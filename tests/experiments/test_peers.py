@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ascribo.experiments import peers
-from ascribo.experiments.today import METHODS
+from experiments.regcl import peers
+from experiments.regcl.today import METHODS
 
 
 @pytest.fixture(scope="module")

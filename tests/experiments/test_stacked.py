@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from ascribo.experiments import boxes, stacked, table1
-from ascribo.penalty import Auto, Constant, Ramp
-from ascribo.training import Settings
+from ascribo.training.penalty import Auto, Constant, Ramp
+from ascribo.training.settings import Settings
+from experiments.regcl import boxes, stacked, table1
 
 TINY = {"length": 1000, "steps": 10, "batch": 32, "samples": 100, "costly": 50}
 PLAN = {**TINY, "modes": ["supervised", "hybrid contrastive"], "penalties": ["none", "regularized"], "dims": [3]}

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ascribo import cli, figures
-from ascribo.experiments import boxes, common, find, significance, stacked, table1, table1_batches, table2
-from ascribo.experiments.boxes import MODES, PAPERS
-from ascribo.experiments.stacked import settle
-from ascribo.training import train
+from ascribo import figures
+from ascribo.cli import main as cli
+from ascribo.training.loop import train
+from experiments import find
+from experiments.regcl import boxes, common, significance, stacked, table1, table1_batches, table2
+from experiments.regcl.boxes import MODES, PAPERS
+from experiments.regcl.stacked import settle
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 INVERTED = "inverted_neuron_gradient"
@@ -208,7 +210,7 @@ def test_quick_is_shorter():
 
 
 def test_every_experiment_has_a_module():
-    from ascribo.experiments import EXPERIMENTS
+    from experiments.regcl import EXPERIMENTS
 
     for name in EXPERIMENTS:
         assert callable(find(name).run) and callable(find(name).tables)

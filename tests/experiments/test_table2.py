@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from ascribo.experiments import boxes, table2
+from experiments.regcl import boxes, table2
 
 TINY = {"dims": [4], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 CELL = {"dim": 5, "data_seed": 1, "length": 300, "penalty": "none"}

@@ -7,10 +7,10 @@ import xarray as xr
 from scipy import stats
 from sklearn.feature_selection import r_regression
 
-from ascribo.experiments import today
-from ascribo.recording import Recording
+from ascribo.data.recording import Recording
 from ascribo.simulate.box import wander
 from ascribo.simulate.mixed import mixed
+from experiments.regcl import today
 
 SPACES = {"a": ["a0"], "b": ["b0", "b1"]}
 

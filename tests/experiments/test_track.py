@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from ascribo import attribution, cli
-from ascribo.experiments import track
+from ascribo import attribution
+from ascribo.cli import main
+from experiments.regcl import track
 
 TINY = {"steps": 20, "seeds": 1, "shift_steps": 10, "shifts": 2, "folds": [0]}
 
@@ -96,5 +97,5 @@ def test_information_given_spikes():
 
 def test_the_file_must_be_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ASCRIBO_DATA", str(tmp_path))
-    assert cli.main(["reproduce", "track", "--quick", "--out", str(tmp_path)]) != 0
+    assert main(["reproduce", "track", "--quick", "--out", str(tmp_path)]) != 0
     assert "ASCRIBO_DATA" in capsys.readouterr().err

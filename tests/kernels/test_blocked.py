@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ascribo.kernels import blocked, log_sum_exp, log_sum_exps, reference
-from ascribo.losses import Dot, Lp, SquaredL2
+from ascribo.spaces.similarities import Dot, Lp, SquaredL2
 
 SIMILARITIES = [SquaredL2(), Dot(), Lp(1.5), Lp(3)]
 

@@ -51,8 +51,8 @@ def test_of_equals_the_first(device):
 @pytest.mark.parametrize("circular", [False, True])
 def test_the_table_uses_it(gpu, circular, monkeypatch):
     """Many variables on a GPU: the same answers as the search in blocks on a CPU."""
-    from ascribo.engine.nearest import NearestTable
     from ascribo.kernels import nearest_triton
+    from ascribo.spaces.nearest import NearestTable
 
     rng = np.random.default_rng(0)
     sets = [rng.uniform(size=(4000, 5)), rng.uniform(size=(3000, 5))]

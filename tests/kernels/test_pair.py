@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from ascribo import MLP
-from ascribo.kernels import gelu_pair
-from ascribo.layers import dense_of
+from ascribo.kernels.pair import gelu_pair
+from ascribo.networks.dense import dense_of
 
 
 def inputs(dtype=torch.float64, values=11, tangents=4, width=3, units=5):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ascribo.kernels import gelu_rows
+from ascribo.kernels.rows import gelu_rows
 
 
 def inputs(models=2, values=11, tangents=4, width=5, dtype=torch.float64):

@@ -5,7 +5,7 @@ import torch
 
 from ascribo.kernels import log_sum_exps, reference
 from ascribo.kernels.plan import plan_of
-from ascribo.losses import Dot, Lp, SquaredL2
+from ascribo.spaces.similarities import Dot, Lp, SquaredL2
 
 L2 = SquaredL2()
 

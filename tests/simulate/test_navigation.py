@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("ratinabox")
 
-from ascribo.simulate import navigation
-from ascribo.simulate.navigation import CARRIES
+from ascribo.simulate.navigation import CARRIES, navigation
 
 SMALL = {"duration": 60, "place": 6, "grid": 6, "head_direction": 5, "speed": 2, "mixed": 7, "progress": False}
 

@@ -1,20 +1,13 @@
 """Attribution methods, one function each, and their one result type."""
 
-from .baselines import (
-    deeplift,
-    feature_ablation,
-    integrated_gradients,
-    shapley_shuffled,
-    shapley_zeros,
-    smoothgrad,
-)
-from .decoders import decode, decoder_jacobian, fit_decoders
-from .frame import Frame, frame_of
+from ..training.decoders import decode, decoder_jacobian, fit_decoders
+from .baselines import deeplift, feature_ablation, integrated_gradients, shapley_shuffled, shapley_zeros, smoothgrad
 from .generative import decoder_embedding, decoder_inputs, generative_gradient
 from .jacobian import encoder_jacobian, inverted_neuron_gradient, neuron_gradient, pseudo_inverse
 from .maps import AttributionMaps, LocalMap, attribution_maps
 from .tangent import tangent, tangent_basis
-from .unique import Question, ask, unique_maps, unique_variance
+from .unique_variance.frame import Frame, frame_of
+from .unique_variance.unique import Question, ask, unique_maps, unique_variance
 
 METHODS = (
     "unique_variance",

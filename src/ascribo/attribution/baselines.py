@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, pad
 
-from ..alignment import Alignment
-from ..embedder import Embedder
-from ..encoders import Limit
-from ..layers import Dense
+from ..networks.alignment import Alignment
+from ..networks.dense import Dense
+from ..networks.encoders import Limit
+from ..networks.stack import Embedder
 from .jacobian import encoder_jacobian
 
 __all__ = [

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..alignment import Alignment
-from ..pairs import same_segment
-from ..spaces import Space, layout
-from .decoders import decoder_jacobian
+from ..data.segments import same_segment
+from ..networks.alignment import Alignment
+from ..spaces.base import Space, layout
+from ..training.decoders import decoder_jacobian
 
 __all__ = ["decoder_embedding", "decoder_inputs", "generative_gradient"]
 

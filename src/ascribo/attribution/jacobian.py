@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..alignment import Alignment
-from ..embedder import Embedder
+from ..networks.alignment import Alignment
+from ..networks.stack import Embedder
 
 __all__ = ["encoder_jacobian", "inverted_neuron_gradient", "neuron_gradient", "pseudo_inverse"]
 

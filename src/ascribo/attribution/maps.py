@@ -13,8 +13,9 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from ..metrics import auroc
-from ..store import write_atomically
+from ..metrics.scores import auroc
+from ..support.files import write_atomically
+from .calls import CROSS_FITTED, call_channels
 
 __all__ = ["AttributionMaps", "LocalMap", "TooFewSteps", "attribution_maps"]
 
@@ -71,8 +72,6 @@ class AttributionMaps:
         adds nothing), q (p adjusted by Benjamini and Hochberg's method), called. Only for method="unique_variance",
         whose scores are measured on held-out time. Spaces that have no map have no p and are not called.
         """
-        from ..evidence.calls import CROSS_FITTED, call_channels
-
         if self.blocks is None:
             raise ValueError(
                 f"a {self.method} map has no test that knows what an unconnected channel scores: use "

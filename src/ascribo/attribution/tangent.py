@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..alignment import Alignment
-from ..channels import Channels
-from ..embedder import Embedder
+from ..data.standardised import Channels
+from ..networks.alignment import Alignment
+from ..networks.stack import Embedder
 from .jacobian import encoder_jacobian, pseudo_inverse
 
 __all__ = ["tangent", "tangent_basis"]

@@ -1,14 +1,7 @@
 """The classical scores of cells in a navigating animal."""
 
 from .grids import autocorrelograms, grid_scores_of
-from .scores import (
-    cell_scores,
-    grid_score,
-    head_direction_score,
-    rate_maps,
-    spatial_information,
-    speed_score,
-)
+from .scores import cell_scores, grid_score, head_direction_score, rate_maps, spatial_information, speed_score
 
 __all__ = [
     "autocorrelograms",

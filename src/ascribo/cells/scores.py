@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy.ndimage import gaussian_filter
 
-from ..recording import Recording
+from ..data.recording import Recording
 from .grids import grid_scores_of
 
 __all__ = [

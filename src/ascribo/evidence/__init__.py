@@ -1,8 +1,8 @@
 """Is there anything, which channels, how sure: goodness of fit, tests, calls, stability, dimension."""
 
-from .calls import call_channels
+from ..attribution.calls import call_channels
+from ..model.goodness import Fit, goodness_of_fit
 from .dimension import ChosenDimension, select_dimension
-from .goodness import Fit, goodness_of_fit
 from .shifts import shift_test, shift_tests
 from .stability import SplitHalf, consistency, consistency_by_label, map_consistency, split_half
 from .statistics import anova, bootstrap_interval, tukey

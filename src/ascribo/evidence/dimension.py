@@ -23,21 +23,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ..losses import chance
-from ..pairs import evenly
-from ..recording import Recording, nearest
-from ..spaces import Space, layout
-from ..training import one_thread
-from .stability import WHOLE, mean_over_pairs, pairwise_r2
-
-if TYPE_CHECKING:
-    from ..estimator import ContrastiveEmbedding
+from ..data.accept import as_recording
+from ..data.recording import Recording, nearest
+from ..data.segments import evenly
+from ..metrics.agreement import mean_over_pairs, pairwise_r2
+from ..model.estimator import ContrastiveEmbedding
+from ..networks.losses import chance
+from ..spaces.base import Space, layout
+from ..support.compute import one_thread
+from .stability import WHOLE
 
 __all__ = ["ChosenDimension", "largest_consistent", "seed_consistency", "select_dimension"]
 
@@ -100,9 +100,7 @@ def select_dimension(
     >>> list(chosen.curve["dim"])
     [1, 2]
     """
-    from ..estimator import ContrastiveEmbedding  # which needs this package itself
-
-    recording, dims = Recording.of(X, y), list(dims)
+    recording, dims = as_recording(X, y), list(dims)
     if space not in spaces:
         raise ValueError(f"no space {space!r}{nearest(space, spaces)}")
     _check(dims, seeds, tolerance)
@@ -165,7 +163,7 @@ def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 1
     check_is_fitted(model)
     if model.model_.seeds < 2:
         raise ValueError("the model has one seed: fit it with seeds=3 or more to see how far they agree.")
-    z, kept = _embeddings(model, Recording.of(X, y), samples), near_best(model)
+    z, kept = _embeddings(model, as_recording(X, y), samples), near_best(model)
     bits = dict(zip(model.goodness_of_fit_["space"], model.goodness_of_fit_["bits"], strict=True))
     bits[WHOLE] = sum(bits.values())
     rows = []

@@ -26,15 +26,26 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from ..checks import check_parameters, check_recording, resolve_spaces
-from ..embedder import Embedder
-from ..engine.stacks import pack, train_stack
-from ..pairs import Following, Groups, Pairs, SameLabel, known, regression_statistics, regression_targets
-from ..penalty import schedule_of
-from ..recording import Recording
-from ..spaces import Discrete, Follow, Regress, Space, Time
-from ..training import EagerSteps, Problem, Settings, device_of, one_thread, run_steps
-from .goodness import TEMPERATURES, block_interval, goodness_of_fit
+from ..data.accept import as_recording
+from ..data.recording import Recording
+from ..model.checks import check_parameters, check_recording, resolve_spaces
+from ..model.fitting import prepare
+from ..model.goodness import TEMPERATURES, block_interval, goodness_of_fit
+from ..networks.stack import Embedder
+from ..spaces.base import Space
+from ..spaces.discrete import Discrete
+from ..spaces.follow import Follow
+from ..spaces.pairs import Pairs
+from ..spaces.positives import Following, Groups, SameLabel, known, regression_statistics, regression_targets
+from ..spaces.regress import Regress
+from ..spaces.time import Time
+from ..support.compute import device_of, one_thread
+from ..training.host import EagerSteps
+from ..training.loop import run_steps
+from ..training.penalty import schedule_of
+from ..training.problem import Problem
+from ..training.settings import Settings
+from ..training.stacks import pack, train_stack
 
 __all__ = ["draw_lags", "shift_test", "shift_tests", "shifted_pairs"]
 
@@ -92,7 +103,7 @@ def shift_test(
       space  shifts    p
     0     x       4  0.2
     """
-    return shift_tests(model, [Recording.of(X, y)], shifts=shifts, only=only, random_state=random_state)[0]
+    return shift_tests(model, [as_recording(X, y)], shifts=shifts, only=only, random_state=random_state)[0]
 
 
 def shift_tests(
@@ -250,8 +261,6 @@ class _Task:
 
 
 def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, rng: np.random.Generator) -> _Task:
-    from ..fitting import prepare  # which itself imports this package
-
     spaces = resolve_spaces(model.spaces, given)
     tested = list(spaces if only is None else [only] if isinstance(only, str) else only)
     if not tested or any(name not in spaces for name in tested):

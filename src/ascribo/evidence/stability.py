@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,17 +25,14 @@ import xarray as xr
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from ..attribution import AttributionMaps
-from ..recording import Recording
-from ..spaces import layout, reported
-
-if TYPE_CHECKING:
-    from ..estimator import ContrastiveEmbedding
+from ..attribution.maps import AttributionMaps
+from ..data.accept import as_recording
+from ..data.recording import Recording
+from ..metrics.agreement import _embedding, mean_over_pairs, means_by_label, pairwise_r2
+from ..model.estimator import ContrastiveEmbedding
+from ..spaces.base import layout, reported
 
 __all__ = ["SplitHalf", "consistency", "consistency_by_label", "map_consistency", "split_half"]
-
-DEAD = 1e-6
-"""Spread of a direction, relative to the widest one, under which it is rounding."""
 DIMS = ("channel", "space")
 WHOLE = "whole"
 """Name of the row about all spaces together."""
@@ -132,39 +129,6 @@ def consistency_by_label(
     return consistency(means, weight)
 
 
-def means_by_label(
-    embeddings: Mapping[Any, Any], labels: Sequence[Any], bins: int | None, least: int
-) -> dict[Any, np.ndarray]:
-    """Mean embeddings in the bins of the labels that all recordings visit: name -> (bin, dim).
-
-    Arguments as of `consistency_by_label`.
-    """
-    arrays, tables = [], []
-    for (name, z), label in zip(embeddings.items(), labels, strict=True):
-        arrays.append(_embedding(z, name))
-        tables.append(pd.DataFrame(np.asarray(label)))
-        if len(arrays[-1]) != len(tables[-1]):
-            raise ValueError(f"embedding {name!r} has {len(arrays[-1])} time steps, its labels {len(tables[-1])}.")
-    if len({table.shape[1] for table in tables}) > 1:
-        raise ValueError(
-            f"labels with {[t.shape[1] for t in tables]} variables: expected the same ones everywhere."
-        )
-    if bins is not None:
-        tables = _binned(tables, bins)
-    stacked = pd.concat(tables, ignore_index=True)
-    # steps whose labels are missing belong to no bin
-    codes = stacked.groupby(list(stacked.columns)).ngroup().fillna(-1).to_numpy(dtype=int)
-    parts = np.split(codes, np.cumsum([len(z) for z in arrays])[:-1])
-    counts = np.stack([np.bincount(part[part >= 0], minlength=codes.max() + 1) for part in parts])
-    shared = (counts >= least).all(0)
-    means = {}
-    for name, z, part, count in zip(embeddings, arrays, parts, counts, strict=True):
-        total = np.zeros((len(count), z.shape[1]))
-        np.add.at(total, part[part >= 0], z[part >= 0])
-        means[name] = total[shared] / count[shared, None]
-    return means
-
-
 def map_consistency(maps) -> pd.DataFrame:
     """Correlation of the scores of every pair of maps over their channels, by space.
 
@@ -236,7 +200,7 @@ def split_half(
     blocks : blocks of time that each half is made of, taken in turn. 1: the first and the second half.
     method, samples : of the maps, as in `ContrastiveEmbedding.attribute`.
     """
-    recording = Recording.of(X, y)
+    recording = as_recording(X, y)
     fitted = []
     states = check_random_state(model.random_state).randint(np.iinfo(np.int32).max, size=2)
     for k, half in enumerate(_halves(recording, blocks)):
@@ -295,39 +259,6 @@ def _named(items: Any) -> dict[Any, Any]:
     return named
 
 
-def _embedding(z: Any, name: Any) -> np.ndarray:
-    values = np.asarray(z, dtype=np.float64)
-    if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
-        raise ValueError(f"embedding {name!r} has shape {values.shape}: expected (time, dim), all of it finite.")
-    return values
-
-
-def pairwise_r2(embeddings: Sequence[np.ndarray], weight: str) -> np.ndarray:
-    """R² (n, n) of target (column) from source (row), by one product of orthonormal bases."""
-    centred = [z - z.mean(0) for z in embeddings]
-    bases = [_basis(z) for z in centred]
-    targets = bases if weight == "direction" else centred
-    squares = np.square(np.concatenate(bases, 1).T @ np.concatenate(targets, 1))
-    rows, columns = (
-        np.repeat(np.eye(len(side)), [part.shape[1] for part in side], axis=0) for side in (bases, targets)
-    )
-    explained = rows.T @ squares @ columns  # summed by embedding
-    total = np.array([z.shape[1] if weight == "direction" else np.square(z).sum() for z in centred])
-    varies = np.array([basis.shape[1] > 0 for basis in bases])
-    return explained / np.where(varies, total, np.nan)
-
-
-def _basis(z: np.ndarray) -> np.ndarray:
-    """Orthonormal columns that span those of z; fewer where some directions do not vary."""
-    u, spread, _ = np.linalg.svd(z, full_matrices=False)
-    return u[:, spread > max(DEAD * spread[0], 1e-12)]
-
-
-def mean_over_pairs(matrix: np.ndarray) -> float:
-    """Mean over pairs of different models."""
-    return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
-
-
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     if np.ptp(a) == 0 or np.ptp(b) == 0 or not np.isfinite([a, b]).all():
         return np.nan
@@ -338,23 +269,3 @@ def _shared(names: Sequence[list[Any]]) -> list[Any]:
     """Those of the first list that are in all of them, in its order."""
     others = [set(other) for other in names[1:]]
     return [name for name in names[0] if all(name in other for other in others)]
-
-
-def _binned(tables: Sequence[pd.DataFrame], bins: int) -> list[pd.DataFrame]:
-    """Values as numbers of bins, NaN where unknown or outside of the range that all tables share."""
-    try:
-        tables = [table.astype(float) for table in tables]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"bins={bins!r} need numbers as labels ({error}): use bins=None for discrete ones."
-        ) from error
-    low = np.max([table.min() for table in tables], axis=0)
-    high = np.min([table.max() for table in tables], axis=0)
-    if not (high > low).all():
-        raise ValueError(f"the recordings share the range {low} to {high} of the labels: expected them to overlap.")
-    out = []
-    for table in tables:
-        place = (table - low) / (high - low)
-        inside = ((place >= 0) & (place <= 1)).all(axis=1)
-        out.append(np.minimum(np.floor(place * bins), bins - 1).where(inside))
-    return out

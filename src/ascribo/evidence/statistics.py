@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import studentized_range
 
-from ..recording import nearest
+from ..data.recording import nearest
 
 __all__ = ["anova", "bootstrap_interval", "tukey"]
 

@@ -5,16 +5,15 @@
     streaming.py    one Triton kernel for each direction (tiles.py: its inner part; plan.py: what objectives share)
     rows.py         values and tangents of a GELU layer, plain torch (rows_triton.py: one kernel for each direction)
     pair.py         the same with the product before it, laid out for a CPU
-    nearest_triton.py    the nearest of all points; its plain form is in `ascribo.engine.nearest`
+    nearest_triton.py    the nearest of all points; its plain form is in `ascribo.spaces.nearest`
 
-The log-sum-exps choose by device, `ascribo.layers` between rows and pair. Triton is imported on first use, and may
-be absent.
+The log-sum-exps choose by device, `ascribo.networks.dense` between rows and pair. Triton is imported on first
+use, and may be absent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -22,9 +21,7 @@ from . import blocked
 from .available import on_triton
 from .pair import gelu_pair
 from .rows import gelu_rows
-
-if TYPE_CHECKING:
-    from ..losses import Term
+from .terms import Term
 
 __all__ = ["gelu_pair", "gelu_rows", "log_sum_exp", "log_sum_exps"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from ..losses import Term
+from .terms import Term
 
 __all__ = ["log_sum_exp", "log_sum_exps"]
 

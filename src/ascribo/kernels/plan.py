@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..losses import Term
+from .terms import Term
 
 __all__ = ["Plan", "plan_of"]
 
@@ -43,7 +41,7 @@ class Plan:
 def plan_of(objectives: Sequence[Sequence[Term]], dim: int) -> Plan:
     """The plan of some objectives (lists of terms) on `dim` coordinates.
 
-    >>> from ascribo.losses import SquaredL2
+    >>> from ascribo.spaces.similarities import SquaredL2
     >>> plan = plan_of([[(SquaredL2(), slice(0, 3))], [(SquaredL2(), slice(0, 6))]], 6)
     >>> plan.firsts, plan.lasts, plan.members  # 0:3 is in both (bits 01 and 10), 3:6 in the second alone
     ((0, 3), (3, 6), (3, 2))

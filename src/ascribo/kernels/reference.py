@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from ..losses import Term
+from .terms import Term
 
 __all__ = ["log_sum_exp", "log_sum_exps"]
 
@@ -17,7 +15,7 @@ __all__ = ["log_sum_exp", "log_sum_exps"]
 def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
     """log Σ_j exp Σ_terms ψ(r_i, n_j): (model, B, d), (model, N, d) -> (model, B), any dtype, any device.
 
-    >>> from ascribo.losses import SquaredL2
+    >>> from ascribo.spaces.similarities import SquaredL2
     >>> log_sum_exp(torch.zeros(1, 2, 3), torch.zeros(1, 8, 3), [(SquaredL2(), slice(0, 3))]).exp()
     tensor([[8., 8.]])
     """

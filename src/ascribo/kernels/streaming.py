@@ -15,7 +15,6 @@ run time: launches can be captured in a CUDA graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -24,10 +23,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .plan import Plan, plan_of
+from .terms import Term
 from .tiles import LN_2, LOG2_E, LOWEST, energies_of, load_rows, pulled, statistics_of, weights_of
-
-if TYPE_CHECKING:
-    from ..losses import Term
 
 __all__ = ["log_sum_exps", "supports"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from ..recording import Recording
+from ..data.recording import Recording
 
 __all__ = ["BoxRecording", "Mixing", "box", "wander"]
 

@@ -16,7 +16,7 @@ import xarray as xr
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from ..recording import Recording
+from ..data.recording import Recording
 from .box import SLOPE, wander
 
 __all__ = ["MixedRecording", "Tuning", "mixed"]

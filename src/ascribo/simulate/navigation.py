@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from ..progress import bar
-from ..recording import Recording
-from ..store import write_atomically
+from ..data.recording import Recording
+from ..support.files import write_atomically
+from ..support.progress import bar
 
 __all__ = ["NavigationRecording", "navigation"]
 

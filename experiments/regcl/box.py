@@ -1,0 +1,217 @@
+"""The papers' verification: which channels carry the observed latents of a box (001, sections 5 and B).
+
+Data: `ascribo.simulate.box` with two observed latents and 2 to 7 hidden ones, 100,000 steps, 50 channels of which
+25 carry the observed ones. Model: a space that follows the observed latents, a time space for the rest, one seed,
+otherwise defaults. Measured: auROC of each attribution method for the observed space.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ascribo import figures
+from ascribo.metrics.scores import linear_r2
+from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.simulate.box import box
+from ascribo.spaces.base import layout
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.time import Time
+from ascribo.support.records import encode
+from experiments.regcl.common import Row, machine, publish, run_grid, summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["METHODS", "data_set", "draw", "run", "tables"]
+
+METHODS = ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "neuron_gradient")
+PAPER = {"inverted_neuron_gradient": 0.982}
+"""Mean auROC of 001, at 20,000 training steps of batch 5,000."""
+TARGETS = {
+    "unique_variance": {"mean": 0.999, "min": 0.995},
+    "generative_gradient": {"mean": 0.999, "min": 0.995},
+    "inverted_neuron_gradient": {"mean": 0.98},
+}
+OBSERVED = 2
+QUICK = {"dims": (4, 6, 9), "data_seeds": tuple(range(3))}
+FULL = {"dims": tuple(range(4, 10)), "data_seeds": tuple(range(10))}
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    dims: Sequence[int] | None = None,
+    data_seeds: Sequence[int] | None = None,
+    steps: int = 100_000,
+    samples: int = 20_000,
+    model: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Run the experiment; write `box.json` and `box.png` to the folder `out` and return what is in the former.
+
+    Parameters
+    ----------
+    quick : total dimension 4, 6, 9 and three data seeds, instead of 4 to 9 and ten.
+    dims, data_seeds : other total dimensions (observed and hidden) and seeds than those.
+    steps, samples : length of the recordings; time steps that maps are averaged over.
+    model : parameters of `ContrastiveEmbedding` to change, fit for JSON.
+    jobs : processes. fresh : do not go on from an interrupted run.
+    """
+    began, out = time.monotonic(), Path(out)
+    preset = QUICK if quick else FULL
+    dims = list(preset["dims"] if dims is None else dims)
+    data_seeds = list(preset["data_seeds"] if data_seeds is None else data_seeds)
+    given = {"steps": steps, "samples": samples, "model": dict(model or {})}
+    cells = [{"dim": d, "data_seed": s, **given} for d in dims for s in data_seeds]
+    state = out / ".box"
+    rows, resumed = run_grid(data_set, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
+    parameters = _model(dims[0], given["model"]).get_params(deep=False)
+    result = {
+        "experiment": "box",
+        "protocol": {
+            "dims": dims,
+            "data_seeds": data_seeds,
+            "observed": OBSERVED,
+            "steps": steps,
+            "samples": samples,
+            "model": {k: encode(v) for k, v in parameters.items() if k not in ("spaces", "progress")},
+            "spaces": "position: Follow(x, y; dim=2), rest: Time(dim=dim-2)",
+            "jobs": jobs,
+        },
+        "machine": machine(),
+        "summary": {
+            m: {
+                **summary([row["auroc"][m] for row in rows]),
+                "paper": PAPER.get(m),
+                "target": TARGETS.get(m),
+            }
+            for m in METHODS
+        },
+        "seconds": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
+        "rows": rows,
+    }
+    for of_method in result["summary"].values():
+        target = of_method["target"] or {}
+        of_method["met"] = all(of_method[k] >= v for k, v in target.items()) if target else None
+    return publish("box", out, result, draw)
+
+
+def data_set(dim: int, data_seed: int, steps: int, samples: int, model: Mapping[str, Any]) -> Row:
+    """One data set: simulate, fit, attribute by every method."""
+    began = time.monotonic()
+    data = box(data_seed, observed=OBSERVED, hidden=dim - OBSERVED, steps=steps)
+    fitted = _model(dim, model)
+    fitting = time.monotonic()
+    fitted.fit(data)
+    fitting = time.monotonic() - fitting
+    fit = fitted.goodness_of_fit_
+    collapsed = [str(name) for name, gone in zip(fit["space"], fit["collapsed"], strict=True) if gone]
+    # a collapsed space has no map, which tells as much as one drawn at random
+    auroc, deficient = dict.fromkeys(METHODS, 0.5), None
+    if "position" not in collapsed:
+        maps = {m: fitted.attribute(data, method=m, samples=samples) for m in METHODS}
+        auroc = {m: found.auroc(data, "position") for m, found in maps.items()}
+        deficient = maps["inverted_neuron_gradient"].rank_deficient
+    z, blocks = fitted.transform(data), layout(fitted.model_.spaces)
+    hidden = data.latents[:, : dim - OBSERVED]
+    return {
+        "dim": dim,
+        "data_seed": data_seed,
+        "auroc": auroc,
+        "lambda": fitted.history_.attrs["lambda"],
+        "bits": dict(zip(fit["space"], map(float, fit["bits"]), strict=True)),
+        "collapsed": collapsed,
+        "rank_deficient": deficient,
+        "r2": {
+            "x, y from position": linear_r2(z[:, blocks["position"]], data.variables),
+            "hidden from rest": linear_r2(z[:, blocks["rest"]], hidden),
+        },
+        "training_steps": fitted.history_.sizes["step"],
+        "seconds_fit": round(fitting, 1),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: each data set, and the summary beside the paper's number."""
+    rows = [
+        {
+            "dim": row["dim"],
+            "seed": row["data_seed"],
+            **{_short(m): row["auroc"][m] for m in METHODS},
+            "λ": float(np.mean(row["lambda"])),
+            # the share of samples that the inverted map is not an average of
+            "left out": "all" if row["rank_deficient"] is None else f"{row['rank_deficient']:.0%}",
+            "R² x, y": row["r2"]["x, y from position"],
+            "R² hidden": row["r2"]["hidden from rest"],
+            "s": round(row["seconds"]),
+        }
+        for row in result["rows"]
+    ]
+    of_methods = [
+        {
+            "method": m.removesuffix("_gradient").replace("_", " "),
+            "mean": s["mean"],
+            "95% interval": "{:.3f} to {:.3f}".format(*s["ci95"]),
+            "lowest": s["min"],
+            "paper": "" if s["paper"] is None else f"{s['paper']:.3f}",
+            "target": ", ".join(f"{k} ≥ {v:g}" for k, v in (s["target"] or {}).items()),
+            "met": {None: "", True: "yes", False: "no"}[s["met"]],
+        }
+        for m, s in result["summary"].items()
+    ]
+    took = f"{len(rows)} data sets in {result['seconds'] / 60:.1f} minutes"
+    return {
+        f"auROC of the observed space, {took}": pd.DataFrame(rows),
+        "Over data sets": pd.DataFrame(of_methods),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """auROC of every data set by method, coloured by total dimension; bars: mean and 95% interval."""
+    ax = figures.new_axes(ax, (6.4, 3.8))
+    dims = sorted({row["dim"] for row in result["rows"]})
+    for k, dim in enumerate(dims):
+        values = np.array([[row["auroc"][m] for m in METHODS] for row in result["rows"] if row["dim"] == dim])
+        # side by side, so that equal values do not hide each other
+        beside = (k + np.arange(1, len(values) + 1) / (len(values) + 1)) / len(dims) - 0.5
+        where = 0.44 * beside[:, None] + np.arange(len(METHODS))
+        colour = figures.PALETTE[k % len(figures.PALETTE)]
+        ax.scatter(where, values, s=22, color=colour, alpha=0.85, label=f"{dim} latents", linewidths=0)
+    for k, m in enumerate(METHODS):
+        s = result["summary"][m]
+        ax.vlines(k + 0.3, *s["ci95"], color=figures.INK, linewidth=1.4)
+        ax.plot(k + 0.3, s["mean"], "_", color=figures.INK, markersize=10, markeredgewidth=1.8)
+        ax.annotate(f"{s['mean']:.3f}", (k + 0.36, s["mean"]), va="center", fontsize=7.5, color=figures.INK)
+        if s["paper"] is not None:
+            ax.hlines(s["paper"], k - 0.3, k + 0.42, color=figures.INK, linestyle=":", linewidth=1)
+            ax.annotate(f"paper {s['paper']}", (k - 0.3, s["paper"]), va="bottom", fontsize=7)
+    ax.set_xticks(range(len(METHODS)), [m.replace("_", " ") for m in METHODS])
+    ax.set(ylabel="auROC, observed space", xlim=(-0.5, len(METHODS) - 0.4))
+    figures.tidy(ax)
+    ax.legend(fontsize=7.5, frameon=False, loc="lower left")
+    return ax
+
+
+def _model(dim: int, changes: Mapping[str, Any]) -> ContrastiveEmbedding:
+    spaces = {"position": Follow(("x", "y"), dim=2), "rest": Time(dim=dim - OBSERVED)}
+    return ContrastiveEmbedding(spaces, **{"seeds": 1, "random_state": 0, "progress": False, **changes})
+
+
+def _line(row: Row) -> str:
+    values = ", ".join(f"{_short(m)} {row['auroc'][m]:.3f}" for m in METHODS)
+    return f"dim {row['dim']}, seed {row['data_seed']}: auROC {values} ({row['seconds']:.0f} s)"
+
+
+def _short(method: str) -> str:
+    return method.removesuffix("_gradient").removesuffix("_neuron")

@@ -1,0 +1,254 @@
+"""Cells of the experiments on box data: what they are trained on, and the two ways their maps are scored.
+
+A *cell* is a dict fit for JSON: dim (latents in all, two of them observed), data_seed, length (time steps), snr,
+mode (of training), penalty, steps and batch (of training), samples and costly (time steps that maps are averaged
+over). With its `Study` it determines its row.
+
+*Entries*, the papers' protocol (001, equation 11): the auROC is over all (channel, dimension) entries of a block of
+the map, in the encoder's own coordinates and in the units of the channels it was trained on; each entry is the mean
+over time of its size, and the truth of a channel holds for each dimension. *Channels*, ours: the length of a
+channel's row within the block, in coordinates in which the block is white, for standardised channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ascribo.attribution.maps import AttributionMaps
+from ascribo.attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
+from ascribo.attribution.unique_variance.unique import unique_variance
+from ascribo.data.recording import Recording
+from ascribo.data.segments import evenly
+from ascribo.data.standardised import Channels, channel_statistics
+from ascribo.metrics.scores import auroc, linear_r2
+from ascribo.model.fitted import FittedModel, questions_of
+from ascribo.networks.alignment import Alignment
+from ascribo.networks.encoders import MLP
+from ascribo.simulate.box import BoxRecording, box
+from ascribo.spaces.base import Space, layout
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.regress import Regress
+from ascribo.spaces.time import Time
+from ascribo.training.penalty import Auto, Constant, Ramp, Schedule
+from experiments.regcl.common import Row
+
+__all__ = [
+    "COSTLY",
+    "MODES",
+    "OBSERVED",
+    "OURS",
+    "PAPERS",
+    "PROTOCOL",
+    "STANDARDISED",
+    "VERIFICATION",
+    "channel_scores",
+    "encoder",
+    "entry_scores",
+    "judge",
+    "recording",
+    "recovered",
+    "schedule",
+    "spaces",
+    "spread_of",
+    "unique_scores",
+]
+
+OBSERVED = 2
+NAMES = ("x", "y")
+MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
+PAPERS = (
+    *("feature_ablation", "shapley_shuffled", "shapley_zeros"),
+    *("integrated_gradients", "neuron_gradient", "inverted_neuron_gradient"),
+)
+"""The papers' methods in the order of their table."""
+OURS = ("unique_variance", "generative_gradient", "tangent")
+COSTLY = (
+    *("feature_ablation", "shapley_shuffled", "shapley_zeros"),
+    *("integrated_gradients", "smoothgrad", "tangent"),
+)
+"""Methods that are averaged over `costly` time steps rather than `samples`."""
+UNITS = {
+    **dict.fromkeys(("generative_gradient", "tangent", "inverted_neuron_gradient"), -1),
+    **dict.fromkeys(("neuron_gradient", "smoothgrad"), 1),
+}
+"""Power of a channel's standard deviation that makes its row that of the standardised channel: -1 for ∂x/∂u, 1 for
+∂u/∂x. Shares of the output or of variance have no unit of the channel."""
+TOGETHER = 64
+"""Models whose decoders for the unique variance are fitted together."""
+Scores = dict[str, np.ndarray]
+"""Space -> one score for each channel."""
+PROTOCOL = {
+    "data": "simulate.box(100 * dim + data_seed, observed=2, hidden=dim - 2), 25 + 25 channels",
+    "channels_on": "one scale for all (the papers name none)",
+    "encoder": "mlp (180, 180, 60), outputs limited to ±5; one model for each data set, its seed is the data seed",
+    "penalties_mean": "none: λ = 0; regularized: Ramp(0.1), the papers' schedule; auto: Auto(); λ: Ramp(λ)",
+    "entries": "papers' protocol: auROC over the (channel, dimension) entries of the block, own coordinates",
+    "channels": "length of a channel's row in the whitened block, standardised channels",
+    "costly_methods": list(COSTLY),
+}
+"""What all experiments on box data share, in words."""
+STANDARDISED = "each its own scale"
+"""`channels_on` of experiments that train as the estimator does."""
+VERIFICATION = {
+    **PROTOCOL,
+    "encoder": "mlp (30 d, 30 d, 10 d) for d outputs, limited to ±5; one model for each data set, seeded as it is",
+}
+"""The papers' own tables."""
+PENALTIES: dict[str, Schedule] = {"none": Constant(0.0), "regularized": Ramp(0.1), "auto": Auto()}
+
+
+def recording(cell: Mapping[str, Any]) -> BoxRecording:
+    """The data of a cell: the papers' box with two observed latents."""
+    return box(
+        seed=100 * cell["dim"] + cell["data_seed"],
+        observed=OBSERVED,
+        hidden=cell["dim"] - OBSERVED,
+        steps=cell["length"],
+        snr=cell.get("snr"),
+    )
+
+
+def spaces(cell: Mapping[str, Any]) -> dict[str, Space]:
+    """The spaces of a training mode: "position" has the observed latents, "rest" the others.
+
+    >>> list(spaces({"mode": "hybrid contrastive", "dim": 5}))
+    ['position', 'rest']
+    """
+    if cell["mode"] == "supervised":
+        return {"position": Regress(NAMES)}
+    follow: dict[str, Space] = {"position": Follow(NAMES, dim=OBSERVED)}
+    return follow if cell["mode"] == "supervised contrastive" else {**follow, "rest": Time(cell["dim"] - OBSERVED)}
+
+
+def encoder(spaces: Mapping[str, Space]) -> MLP:
+    """The papers' encoder: as wide as their released code has it (cebra 0.6.1, offset1-model-mse-clip-5-5).
+
+    >>> encoder({"position": Follow(NAMES, dim=2)}).widths
+    (60, 60, 20)
+    """
+    outputs = sum(space.dim for space in spaces.values())
+    return MLP(widths=(30 * outputs, 30 * outputs, 10 * outputs))
+
+
+def schedule(cell: Mapping[str, Any]) -> Schedule:
+    """How λ moves: "none", "regularized" (the papers' 0.1), "auto", or a number, on the papers' schedule."""
+    penalty = cell["penalty"]
+    return PENALTIES[penalty] if isinstance(penalty, str) else Ramp(penalty)
+
+
+def entry_scores(
+    model: FittedModel,
+    data: Recording,
+    method: str,
+    steps: np.ndarray,
+    space: str,
+    standard: Tensor | Channels | None = None,
+) -> np.ndarray:
+    """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
+    same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)
+    plain = replace(model, alignment=Alignment(torch.zeros_like(same[:, 0]), same, same, 0))
+    found = plain.attribute(data, method, steps, standard=standard).by_dimension
+    assert found is not None  # only the unique variance has none
+    return found.values[:, found["space"].values == space]
+
+
+def spread_of(data: Recording, model: FittedModel) -> np.ndarray:
+    """Standard deviation of each channel in the units that the encoder sees: (channel,)."""
+    return channel_statistics(data.X)[1] / model.scale
+
+
+def channel_scores(maps: AttributionMaps, spread: np.ndarray, space: str) -> np.ndarray:
+    """Length of each channel's row within a space, for standardised channels: (channel,). spread : `spread_of`."""
+    return maps.by_space.sel(space=space).values * spread ** UNITS.get(maps.method, 0)
+
+
+def unique_scores(
+    cells: Sequence[Mapping[str, Any]], recordings: Sequence[Recording], models: Sequence[FittedModel]
+) -> list[Scores]:
+    """Unique variance of every space and channel for models of one shape, their decoders fitted as stacks.
+
+    Channels are standardised, as the score is to be that of standardised channels whatever the encoder sees.
+    """
+    found: list[Scores] = []
+    for start in range(0, len(cells), TOGETHER):
+        part = slice(start, start + TOGETHER)
+        answers = unique_variance(
+            [replace(asked, x=asked.x / asked.x.std(0)) for asked in questions_of(models[part], recordings[part])],
+            [[cell["data_seed"]] for cell in cells[part]],
+            steps=min(UNIQUE_STEPS, cells[0]["steps"]),
+            progress=False,
+        )
+        found += [dict(zip(answer.question.spaces, answer.delta.mean((0, 3)), strict=True)) for answer in answers]
+    return found
+
+
+def judge(
+    cell: Mapping[str, Any],
+    data: Recording,
+    model: FittedModel,
+    unique: Scores,
+    space: str,
+    *,
+    entries: Sequence[str] = (),
+    channels: Sequence[str] = (),
+) -> Row:
+    """auROC of a space by some methods, scored by entries and by channels.
+
+    unique : the model's `unique_scores`.
+
+    A space that has collapsed is judged like any other. Where a method has no map at all (no Jacobian could be
+    inverted), the auROC is 0.5, and `no_map` names the method.
+    """
+    assert data.truth is not None
+    truth = data.truth.sel(space=space).values
+    every = {
+        method: evenly(len(data), cell["costly" if method in COSTLY else "samples"])
+        for method in (*entries, *channels)
+    }
+    out: Row = {"entries": {}, "channels": {}, "rank_deficient": {}, "no_map": []}
+    standard, spread = model.standardise(data.X), spread_of(data, model)
+
+    def add(kind: str, method: str, scores: np.ndarray) -> None:
+        known = bool(np.isfinite(scores).all())
+        each = np.broadcast_to(truth.reshape(-1, *(1,) * (scores.ndim - 1)), scores.shape)
+        out[kind][method] = round(auroc(scores, each), 6) if known else 0.5
+        if not known and method not in out["no_map"]:
+            out["no_map"].append(method)
+
+    for method in entries:
+        add("entries", method, entry_scores(model, data, method, every[method], space, standard))
+    for method in channels:
+        if method == "unique_variance":
+            add("channels", method, unique[space])
+            continue
+        maps = model.attribute(data, method, every[method], standard=standard)
+        add("channels", method, channel_scores(maps, spread, space))
+        if method in ("inverted_neuron_gradient", "tangent"):
+            out["rank_deficient"][method] = round(maps.rank_deficient, 4)
+    return out
+
+
+def recovered(
+    cell: Mapping[str, Any], data: BoxRecording, model: FittedModel, goals: Mapping[str, Any] | None = None
+) -> Row:
+    """R² of latents from the blocks of the embedding, by a linear map: space -> R².
+
+    goals : space -> (time, latent) what its block should hold, by default the observed and the hidden latents;
+        spaces the model does not have are left out.
+    """
+    if goals is None:
+        goals = {"position": data.latents[:, -OBSERVED:], "rest": data.latents[:, :-OBSERVED]}
+    steps = evenly(len(data), cell["samples"])
+    z = model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs, steps)[0].cpu().numpy()
+    blocks = layout(model.spaces)
+    return {
+        name: round(linear_r2(z[:, blocks[name]], np.asarray(goal)[steps]), 4)
+        for name, goal in goals.items()
+        if name in blocks
+    }

@@ -1,0 +1,311 @@
+"""How many dimensions: agreement of seeds against the size of the model (001, section C and figure 6).
+
+Data: `ascribo.simulate.box` with three observed and three hidden latents. Models, each with several seeds: time
+contrastive (one `Time` space; six dimensions are right), supervised contrastive (one space that follows the
+observed latents; three) and hybrid (both; three and three). Measured: how far seeds agree after affine alignment,
+on evenly spaced time steps of the whole recording; the dimension that `ascribo.evidence.dimension` chooses from
+that; and the auROC of the observed space, where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+from ascribo import figures
+from ascribo.evidence.dimension import TOLERANCE, largest_consistent, seed_consistency
+from ascribo.evidence.stability import WHOLE
+from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.simulate.box import box
+from ascribo.spaces.base import Space
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.time import Time
+from ascribo.support.records import encode
+from experiments.regcl.common import Row, machine, publish, run_grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw", "one_size", "run", "tables"]
+
+OBSERVED, HIDDEN = ("x", "y", "z"), 3
+METHODS = ("generative_gradient", "inverted_neuron_gradient")
+TRUE = {"time": (6,), "supervised": (3,), "hybrid": (3, 3)}
+PAPER = {
+    "time": "consistency rises from 80-85% (2D) to almost 100% for 5D and 6D, then drops",
+    "supervised": "consistency drops after 3D",
+    "hybrid": "consistency is best for (3D, 2D), (2D, 3D) and (2D, 2D)",
+}
+QUICK = {
+    "dims": {"time": range(4, 9), "supervised": range(2, 6), "hybrid": range(2, 5)},
+    "seeds": 3,
+    # what reaches the minimum in few steps: a penalty from the first one keeps seeds out of poor local minima
+    "model": {"steps": 500, "batch_size": 256, "learning_rate": 3e-3, "penalty": 0.1},
+}
+FULL = {
+    "dims": {"time": range(2, 11), "supervised": range(2, 11), "hybrid": range(2, 6)},
+    "seeds": 10,
+    "model": {"steps": 1500},
+}
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    seeds: int | None = None,
+    data_seed: int = 0,
+    steps: int = 50_000,
+    samples: int = 10_000,
+    model: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Run the experiment; write `dimension.json` and `dimension.png` to `out` and return what is in the former.
+
+    Parameters
+    ----------
+    quick : dimensions around the true ones, three seeds and short training, instead of 2 to 10 (2 to 5 for each
+        space of the hybrid model), ten seeds and 1,500 steps.
+    dims : kind of model ("time", "supervised", "hybrid") -> other dimensions than those; kinds left out are not
+        run. The hybrid model is run with all pairs.
+    seeds : models for each. data_seed : of the recording.
+    steps, samples : length of the recording; time steps that embeddings are compared on and maps averaged over.
+    model : parameters of `ContrastiveEmbedding` to change, fit for JSON.
+    jobs : processes. fresh : do not go on from an interrupted run.
+    """
+    began, preset = time.monotonic(), QUICK if quick else FULL
+    tried = {kind: [int(d) for d in values] for kind, values in (dims or preset["dims"]).items()}
+    if unknown := set(tried) - set(TRUE):
+        raise ValueError(f"dims of {sorted(unknown)}: expected some of {list(TRUE)}.")
+    given = {
+        "seeds": preset["seeds"] if seeds is None else seeds,
+        "data_seed": data_seed,
+        "steps": steps,
+        "samples": samples,
+        "model": {**preset["model"], **(model or {})},
+    }
+    cells = [
+        {"kind": kind, "dims": list(size), **given}
+        for kind, values in tried.items()
+        for size in product(values, repeat=len(TRUE[kind]))
+    ]
+    state = Path(out) / ".dimension"
+    rows, resumed = run_grid(one_size, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
+    parameters = _model({"all": Time(dim=2)}, given["seeds"], given["model"]).get_params(deep=False)
+    result = {
+        "experiment": "dimension",
+        "protocol": {
+            "dims": tried,
+            **{name: given[name] for name in ("seeds", "data_seed", "steps", "samples")},
+            "latents": {"observed": len(OBSERVED), "hidden": HIDDEN},
+            "model": {k: encode(v) for k, v in parameters.items() if k not in ("spaces", "progress")},
+            "spaces": "time: Time(d); supervised: Follow(x, y, z; d); hybrid: Follow(x, y, z; d₁) and Time(d₂)",
+            "rule": f"the largest dimension whose consistency is within {TOLERANCE} of the best",
+            "jobs": jobs,
+        },
+        "machine": machine(),
+        "summary": {kind: _summary([row for row in rows if row["kind"] == kind], kind) for kind in tried},
+        "seconds": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
+        "rows": rows,
+    }
+    return publish("dimension", Path(out), result, draw)
+
+
+def one_size(
+    kind: str,
+    dims: Sequence[int],
+    seeds: int,
+    data_seed: int,
+    steps: int,
+    samples: int,
+    model: Mapping[str, Any],
+) -> Row:
+    """One kind of model of one size, all seeds together: fit, compare the seeds, attribute."""
+    began = time.monotonic()
+    data = box(data_seed, observed=len(OBSERVED), hidden=HIDDEN, steps=steps)
+    spaces = _spaces(kind, dims)
+    fitted = _model(spaces, seeds, model).fit(data)
+    found = seed_consistency(fitted, data, samples=samples).drop(columns="dim").set_index("space")
+    fit = fitted.goodness_of_fit_
+    collapsed = [str(name) for name, gone in zip(fit["space"], fit["collapsed"], strict=True) if gone]
+    auroc: dict[str, float | None] = dict.fromkeys(METHODS)
+    if "position" in spaces and "position" not in collapsed:
+        with (
+            warnings.catch_warnings()
+        ):  # about the other space, and samples without an inverse: both are in the row
+            warnings.simplefilter("ignore", UserWarning)
+            auroc |= {m: fitted.attribute(data, method=m, samples=samples).auroc(data, "position") for m in METHODS}
+    return {
+        "kind": kind,
+        "dims": list(dims),
+        "agreement": {name: {k: _number(v) for k, v in row.items()} for name, row in found.T.to_dict().items()},
+        # each space is to be identified: the model is as consistent as its least consistent space
+        "consistency": None if collapsed else _number(found.drop(index=WHOLE)["consistency"].min()),
+        "collapsed": collapsed,
+        "auroc": auroc,
+        "lambda": fitted.history_.attrs["lambda"],
+        "training_steps": fitted.history_.sizes["step"],
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: what was chosen, and for each kind of model its curve."""
+    chosen = [
+        {
+            "model": kind,
+            "chosen": _size(s["chosen"]),
+            "true": _size(s["true"]),
+            "found": "yes" if s["found"] else "no",
+            "peak of the variance-weighted R²": _size(s["peak_variance_weighted"]),
+            "paper": s["paper"],
+        }
+        for kind, s in result["summary"].items()
+    ]
+    seeds, minutes = result["protocol"]["seeds"], result["seconds"] / 60
+    title = f"Chosen dimension, {len(result['rows'])} sizes with {seeds} seeds in {minutes:.1f} minutes"
+    out = {title: pd.DataFrame(chosen)}
+    for kind in result["summary"]:
+        out[f"Consistency, {kind}"] = pd.DataFrame(
+            [
+                {
+                    "dim": _size(row["dims"]),
+                    "consistency": _shown(row["consistency"]),
+                    "variance-weighted": _shown(row["agreement"][WHOLE]["variance_weighted"]),
+                    "seeds": int(row["agreement"][WHOLE]["compared"]),
+                    "bits": _shown(row["agreement"][WHOLE]["bits"], 2),
+                    **{f"auROC, {m.split('_')[0]}": _shown(row["auroc"][m]) for m in METHODS if kind != "time"},
+                    "λ": float(np.mean(row["lambda"])),
+                    "s": round(row["seconds"]),
+                }
+                for row in result["rows"]
+                if row["kind"] == kind
+            ]
+        )
+    return out
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Consistency against dimension, the chosen one ringed; in a figure of its own also the hybrid model's grid."""
+    grid = [row for row in result["rows"] if row["kind"] == "hybrid"]
+    alone = ax is None
+    ax = figures.new_axes(ax, (8.2 if grid else 4.8, 3.6))
+    for k, kind in enumerate(name for name in result["summary"] if name != "hybrid"):
+        rows = [row for row in result["rows"] if row["kind"] == kind]
+        dims, colour = [row["dims"][0] for row in rows], figures.PALETTE[k]
+        values = [math.nan if row["consistency"] is None else row["consistency"] for row in rows]
+        weighted = [row["agreement"][WHOLE]["variance_weighted"] for row in rows]
+        low, high = (
+            [math.nan if row["agreement"][WHOLE][side] is None else row["agreement"][WHOLE][side] for row in rows]
+            for side in ("ci_low", "ci_high")
+        )
+        ax.fill_between(dims, low, high, color=colour, alpha=0.15, linewidth=0)
+        ax.plot(dims, values, "o-", color=colour, markersize=4, label=f"{kind}, true {TRUE[kind][0]}")
+        ax.plot(dims, weighted, ":", color=colour, linewidth=1, label=f"{kind}, by variance")
+        if (chosen := result["summary"][kind]["chosen"]) is not None:
+            ring = values[dims.index(chosen[0])]
+            ax.plot(chosen[0], ring, "o", color=figures.INK, markersize=11, fillstyle="none")
+    ax.set(xlabel="dimension of the model", ylabel="R² between seeds")
+    figures.tidy(ax)
+    if len(result["summary"]) > bool(grid):
+        ax.legend(fontsize=7.5, frameon=False, loc="lower left")
+    if alone and grid:
+        _draw_grid(result, grid, ax)
+    return ax
+
+
+def _draw_grid(result: Mapping[str, Any], rows: list[Row], beside: Axes) -> None:
+    """The hybrid model's consistency, to the right of `beside` in its figure."""
+    figure: Any = beside.figure
+    parts = figure.add_gridspec(1, 2, width_ratios=(1.5, 1))
+    beside.set_subplotspec(parts[0])
+    ax = figure.add_subplot(parts[1])
+    first, second = (sorted({row["dims"][k] for row in rows}) for k in (0, 1))
+    image = np.full((len(first), len(second)), np.nan)
+    for row in rows:
+        place = first.index(row["dims"][0]), second.index(row["dims"][1])
+        image[place] = math.nan if row["consistency"] is None else row["consistency"]
+        ring = {"fontweight": "bold"} if row["dims"] == result["summary"]["hybrid"]["chosen"] else {}
+        ax.text(
+            place[1],
+            place[0],
+            f"{image[place]:.2f}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=figures.INK,
+            **ring,
+        )
+    ax.imshow(image, cmap="YlGnBu", vmin=0, vmax=1.6, aspect="auto")  # light enough for the numbers
+    ax.set_xticks(range(len(second)), [str(d) for d in second])
+    ax.set_yticks(range(len(first)), [str(d) for d in first])
+    ax.set(xlabel="dimension of rest", ylabel="dimension of position")
+    figures.tidy(ax, "hybrid, true 3 and 3")
+
+
+def _summary(rows: list[Row], kind: str) -> dict[str, Any]:
+    """What the rule chooses, and what the paper's measure peaks at."""
+    sizes = [tuple(row["dims"]) for row in rows]
+    values = [np.nan if row["consistency"] is None else row["consistency"] for row in rows]
+    bits = [row["agreement"][WHOLE]["bits"] for row in rows]
+    chosen = None if np.isnan(values).all() else largest_consistent(sizes, values, bits)
+    weighted = [row["agreement"][WHOLE]["variance_weighted"] or 0.0 for row in rows]
+    return {
+        "chosen": None if chosen is None else list(chosen),
+        "true": list(TRUE[kind]),
+        "found": chosen == TRUE[kind],
+        "peak_variance_weighted": list(sizes[int(np.argmax(weighted))]),
+        "auroc_of_chosen": None if chosen is None else rows[sizes.index(chosen)]["auroc"],
+        "spearman_of_consistency_and_auroc": {
+            m: _spearman(values, [row["auroc"][m] for row in rows]) for m in METHODS
+        },
+        "paper": PAPER[kind],
+    }
+
+
+def _spearman(values: list[float], auroc: list[float | None]) -> float | None:
+    pairs = [(v, a) for v, a in zip(values, auroc, strict=True) if a is not None and np.isfinite(v)]
+    if len(pairs) < 3 or any(len(set(side)) < 2 for side in zip(*pairs, strict=True)):
+        return None
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)  # type: ignore[union-attr]
+
+
+def _spaces(kind: str, dims: Sequence[int]) -> dict[str, Space]:
+    if kind == "time":
+        return {"all": Time(dim=dims[0])}
+    follow = Follow(OBSERVED, dim=dims[0])
+    return {"position": follow} if kind == "supervised" else {"position": follow, "rest": Time(dim=dims[1])}
+
+
+def _model(spaces: dict[str, Space], seeds: int, changes: Mapping[str, Any]) -> ContrastiveEmbedding:
+    return ContrastiveEmbedding(spaces, **{"seeds": seeds, "random_state": 0, "progress": False, **changes})
+
+
+def _number(value: Any) -> float | None:
+    """For JSON, which has no NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _shown(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _size(dims: Sequence[int] | None) -> str:
+    return "none" if dims is None else " + ".join(map(str, dims))
+
+
+def _line(row: Row) -> str:
+    return f"{row['kind']} {_size(row['dims'])}: consistency {_shown(row['consistency'])} ({row['seconds']:.0f} s)"

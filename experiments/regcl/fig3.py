@@ -1,0 +1,97 @@
+"""auROC against the number of latents (001, figure 3), and beyond the papers' nine.
+
+The papers' method (hybrid, regularized, inverted neuron gradient), their supervised baselines, and our methods,
+with 4 to 9 latents; then 12, 15 and 20 latents with hybrid models. The cells with 4 to 9 latents are those of table
+1: where `table1.json` or its unfinished rows are in the same folder, they are taken from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ascribo import figures
+from experiments.regcl import boxes, stacked, table1
+from experiments.regcl.boxes import OURS, PAPERS
+from experiments.regcl.common import Row, publish, row_files
+from experiments.regcl.showing import curves, fits, side_by_side, spell, took
+from experiments.regcl.stacked import Cell, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "cells", "conclude", "draw", "run", "tables"]
+
+FULL = {
+    **{key: value for key, value in table1.FULL.items() if key != "modes"},
+    **{"far_dims": (12, 15, 20), "far_data_seeds": range(5)},
+}
+QUICK = {**table1.QUICK, "far_dims": (12,), "far_data_seeds": range(2)}
+HYBRID, SUPERVISED = "hybrid contrastive", "supervised"
+BY = ("mode", "penalty", "dim")
+
+
+def cells(plan: Mapping[str, Any]) -> list[Cell]:
+    """Those of table 1 without the supervised contrastive ones, and hybrid ones with more latents."""
+    far = {**plan, "modes": [HYBRID], "dims": plan["far_dims"], "data_seeds": plan["far_data_seeds"]}
+    return table1.cells({**plan, "modes": [SUPERVISED, HYBRID]}) + table1.cells(far)
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    cells = [cell for kind in ("entries", "channels") for cell in summarise(result["rows"], kind, BY)]
+    return publish("fig3", out, {**result, "cells": cells}, draw)
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: by entries and by channels, a column for each number of latents; how well the models fit."""
+    out = {}
+    for mode, penalty in dict.fromkeys((cell["mode"], cell["penalty"]) for cell in result["cells"]):
+        own = [cell for cell in result["cells"] if (cell["mode"], cell["penalty"]) == (mode, penalty)]
+        for kind in ("entries", "channels"):
+            out[f"{mode}, {penalty}: auROC by {kind} in percent, by latents"] = side_by_side(own, kind, ("dim",))
+    return {**out, f"Models; {took(result)}": fits(result["rows"], BY)}
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Lines of auROC against the number of latents: the papers' method black, supervised baselines grey."""
+    series, styles = {}, {}
+
+    def add(mode: str, penalty: str, kind: str, method: str, label: str, **style: Any) -> None:
+        wanted = {"mode": mode, "penalty": penalty, "kind": kind, "method": method}
+        points = [cell for cell in result["cells"] if cell.items() >= wanted.items()]
+        if points:
+            series[label] = points
+            styles[label] = style
+
+    add(HYBRID, "regularized", "entries", PAPERS[-1], "papers', by entries", color=figures.INK, linewidth=2)
+    add(HYBRID, "regularized", "channels", PAPERS[-1], "papers', by channels", color=figures.INK, linestyle=":")
+    for k, method in enumerate(OURS):
+        add(HYBRID, "none", "channels", method, spell(method), color=figures.PALETTE[k], linewidth=2)
+    for k, method in enumerate(PAPERS):
+        dashes = {"color": figures.FAINT, "linewidth": 0.9, "linestyle": (0, (1 + k, 1.5))}
+        add(SUPERVISED, "none", "entries", method, f"supervised, {spell(method)}, by entries", **dashes)
+    ax = curves(series, lambda point: point["dim"], ax, styles=styles)
+    ax.set(xlabel="latents, two of them observed")
+    return ax
+
+
+def _known(wanted: Sequence[Cell], out: Path) -> list[Row]:
+    """Rows of table 1: of the finished experiment, or those of one that was interrupted."""
+    finished = out / "table1.json"
+    if finished.exists():
+        return json.loads(finished.read_text())["rows"]
+    return [json.loads(file.read_text()) for file in row_files(wanted, out / ".table1") if file.exists()]
+
+
+run = stacked.experiment(
+    *("fig3", table1.STUDY, FULL, QUICK),
+    cells=cells,
+    protocol=boxes.VERIFICATION,
+    conclude=conclude,
+    known=_known,
+)

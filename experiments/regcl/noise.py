@@ -1,0 +1,89 @@
+"""auROC against observation noise: every method, with the self-tuned penalty and without one.
+
+Box data with white noise on every channel, 6 and 9 latents; hybrid models with the default length of training, on
+standardised channels; scored by channels. The papers show noise only on simulated cells (001, figure 10), without
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ascribo.attribution import METHODS
+from ascribo.model.fitted import FittedModel
+from ascribo.simulate.box import BoxRecording
+from experiments.regcl import boxes, stacked
+from experiments.regcl.boxes import Scores
+from experiments.regcl.common import Row, publish
+from experiments.regcl.showing import curves, fits, method_styles, side_by_side, spell, took
+from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "STUDY", "conclude", "draw", "run", "tables"]
+
+BY = ("penalty", "dim", "snr")
+FULL = {
+    **TRAINING,
+    **{"snrs": (None, 30.0, 10.0, 3.0, 1.0, 0.5), "dims": (6, 9), "data_seeds": range(5)},
+    **{"modes": ("hybrid contrastive",), "penalties": ("auto", "none")},
+}
+QUICK = {"snrs": (None, 3.0, 1.0), "dims": (6,), "data_seeds": range(2)}
+
+
+def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+    """auROC of the observed space by every method, and R² of both blocks."""
+    return {
+        **boxes.judge(cell, data, model, unique, "position", channels=METHODS),
+        "r2": boxes.recovered(cell, data, model),
+    }
+
+
+STUDY = Study(
+    *(boxes.recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    data=("dim", "data_seed", "length", "snr"),
+    one_scale=False,
+)
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    return publish("noise", out, {**result, "cells": summarise(result["rows"], "channels", BY)}, draw)
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: methods by SNR for each penalty and dimension; how well the models fit."""
+    out = {}
+    for penalty, dim in dict.fromkeys((cell["penalty"], cell["dim"]) for cell in result["cells"]):
+        own = [cell for cell in result["cells"] if (cell["penalty"], cell["dim"]) == (penalty, dim)]
+        title = f"auROC by channels in percent, by SNR; {dim} latents, penalty {penalty}"
+        out[title] = side_by_side(own, "channels", ("snr",))
+    return {**out, f"Models; {took(result)}": fits(result["rows"], BY)}
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Lines of auROC against SNR, over all dimensions, with the first penalty; no noise is at the right end."""
+    first = result["protocol"]["penalties"][0]
+    cells = summarise([row for row in result["rows"] if row["penalty"] == first], "channels", ("snr",))
+    levels = sorted({cell["snr"] for cell in cells}, key=lambda snr: float("inf") if snr is None else snr)
+    methods = list(dict.fromkeys(cell["method"] for cell in cells))
+    styles = {spell(method): style for method, style in method_styles(methods).items()}
+    series = {spell(method): [cell for cell in cells if cell["method"] == method] for method in methods}
+    ax = curves(series, lambda cell: levels.index(cell["snr"]), ax, styles=styles)
+    ax.set_xticks(range(len(levels)), ["no noise" if snr is None else f"{snr:g}" for snr in levels])
+    ax.set(xlabel="SNR (variance of a channel over that of its noise)", title=f"penalty {first}")
+    return ax
+
+
+AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "data_seed": "data_seeds"}
+run = stacked.experiment(
+    *("noise", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, **AXES),
+    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
+    conclude=conclude,
+)

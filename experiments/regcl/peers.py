@@ -1,0 +1,144 @@
+"""Beside what users do today: calls at q = 0.05 by tuning curves, linear models, a decoder, and ascribo.
+
+Recordings of mixed selectivity (`simulate.mixed`): two observed spaces, "a" and "b", and hidden latents. Every
+method gets the same variables exactly as they are; only ascribo answers for the hidden space, which is therefore
+left out. Seconds are those of one processor thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ascribo import figures
+from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.simulate.mixed import mixed
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.time import Time
+from ascribo.support.compute import one_thread
+from experiments.regcl.common import Row, machine, publish, run_grid
+from experiments.regcl.today import METHODS, score_calls
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["CONDITIONS", "compare", "draw", "run", "tables"]
+
+Q = 0.05
+OWN = "ascribo"
+PLAIN = {"hidden": 2, "snr": 3.0, "steps": 20_000, "correlation": 0.0, "counts": False}
+CONDITIONS: dict[str, dict[str, Any]] = {
+    "independent variables": PLAIN,
+    "correlated (0.6)": {**PLAIN, "correlation": 0.6},
+    "correlated (0.6), SNR 1": {**PLAIN, "correlation": 0.6, "snr": 1.0},
+    "correlated (0.6), 5,000 steps": {**PLAIN, "correlation": 0.6, "steps": 5_000},
+    "correlated (0.6), 4 hidden latents": {**PLAIN, "correlation": 0.6, "hidden": 4},
+    "counts": {**PLAIN, "snr": None, "counts": True},
+}
+FULL, QUICK = range(5), range(1)
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    conditions: Mapping[str, Mapping[str, Any]] | None = None,
+    data_seeds: Any = None,
+    training: int = 3_000,
+) -> dict[str, Any]:
+    """Run the experiment; write `peers.json` and `peers.png` to the folder `out`, return what is in the former.
+
+    quick : one recording for each condition instead of five. training : steps of ascribo's models.
+    """
+    began, out = time.monotonic(), Path(out)
+    chosen = CONDITIONS if conditions is None else conditions
+    seeds = list((QUICK if quick else FULL) if data_seeds is None else data_seeds)
+    cells = [
+        {"condition": name, "data_seed": seed, "training": training, "data": dict(data)}
+        for name, data in chosen.items()
+        for seed in seeds
+    ]
+    rows, resumed = run_grid(
+        compare, cells, out / ".peers", jobs=jobs, fresh=fresh, progress=progress, describe=_line
+    )
+    table = pd.DataFrame([{"condition": row["condition"], **method} for row in rows for method in row["methods"]])
+    columns = ["f1", "fdp", "power", "seconds"]
+    grouped: Any = table.groupby(["condition", "method"], sort=False)[columns]
+    means = grouped.mean().round(4).reset_index()
+    result = {
+        "experiment": "peers",
+        "protocol": {"q": Q, "data_seeds": seeds, "training": training, "conditions": dict(chosen)},
+        "machine": machine(),
+        "seconds": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,
+        "summary": means.to_dict("records"),
+        "rows": rows,
+    }
+    return publish("peers", out, result, draw)
+
+
+def compare(condition: str, data_seed: int, training: int, data: dict[str, Any]) -> Row:
+    """All methods on one recording: F1, share of false calls and power over the observed spaces."""
+    recording = mixed(seed=30_000 + data_seed, **data)
+    spaces = recording.spaces
+    truth = recording.truth
+    assert truth is not None
+    rows = []
+    for name in (OWN, *METHODS):
+        began = time.process_time()
+        with one_thread():
+            calls = METHODS[name](recording, spaces, Q) if name in METHODS else _ascribo(recording, training)
+        spent = time.process_time() - began
+        scored = score_calls(calls.loc[calls["space"].isin(list(spaces))], truth)
+        last = scored.iloc[-1]  # over the spaces together
+        rows.append(
+            {"method": name, **{k: float(last[k]) for k in ("f1", "fdp", "power")}, "seconds": round(spent, 2)}
+        )
+    return {"condition": condition, "data_seed": data_seed, "methods": rows}
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: each condition."""
+    table = pd.DataFrame(result["summary"]).rename(columns={"fdp": "false discovery rate"})
+    return {
+        f"{name}, {len(result['protocol']['data_seeds'])} recordings": own.drop(columns="condition")
+        for name, own in table.groupby("condition", sort=False)
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Power against false discovery rate, a colour for each method, a point for each condition."""
+    ax = figures.new_axes(ax, (6.4, 3.8))
+    table = pd.DataFrame(result["summary"])
+    for k, (name, own) in enumerate(table.groupby("method", sort=False)):
+        colour = figures.PALETTE[k % len(figures.PALETTE)]
+        label = str(name).replace("_", " ")
+        ax.scatter(own["fdp"], own["power"], s=36, alpha=0.85, color=colour, label=label, linewidths=0)
+    ax.axvline(Q, color=figures.INK, linestyle=":", linewidth=1)
+    ax.set(xlabel="false discovery rate", ylabel="power")
+    figures.tidy(ax)
+    ax.legend(fontsize=7.5, frameon=False, loc="lower right")
+    return ax
+
+
+def _ascribo(recording: Any, training: int) -> pd.DataFrame:
+    follow = {name: Follow(tuple(own), dim=len(own)) for name, own in recording.spaces.items()}
+    hidden = recording.latents.shape[1] - sum(len(own) for own in recording.spaces.values())
+    model = ContrastiveEmbedding(
+        {**follow, "rest": Time(hidden)}, seeds=1, steps=training, random_state=0, device="cpu", progress=False
+    )
+    whole = bool((recording.X >= 0).all() and (recording.X == np.round(recording.X)).all())
+    return model.fit(recording).attribute(recording, loss="poisson" if whole else "squared").calls(Q)
+
+
+def _line(row: Row) -> str:
+    scores = ", ".join(f"{m['method']} {m['f1']:.2f}" for m in row["methods"])
+    return f"{row['condition']}, seed {row['data_seed']}: F1 {scores}"

@@ -1,0 +1,85 @@
+"""auROC and bits against the length of the recording: every cheap method.
+
+Box data with 6 latents at SNR 3; hybrid models with the self-tuned penalty and the default length of training, on
+standardised channels; scored by channels. The data sets are not those (0 to 4) on which the decoders' training in
+short recordings was settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ascribo.attribution import METHODS
+from ascribo.model.fitted import FittedModel
+from ascribo.simulate.box import BoxRecording
+from experiments.regcl import boxes, stacked
+from experiments.regcl.boxes import COSTLY, Scores
+from experiments.regcl.common import Row, publish
+from experiments.regcl.showing import curves, fits, method_styles, side_by_side, spell, took
+from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "STUDY", "conclude", "draw", "run", "tables"]
+
+CHEAP = tuple(method for method in METHODS if method not in COSTLY or method == "tangent")
+FULL = {
+    **{key: value for key, value in TRAINING.items() if key != "length"},
+    **{"lengths": (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000), "data_seeds": range(10, 15)},
+    **{"dims": (6,), "snrs": (3.0,), "modes": ("hybrid contrastive",), "penalties": ("auto",)},
+}
+QUICK = {"lengths": (1_000, 3_000, 10_000, 30_000, 100_000), "data_seeds": range(10, 12)}
+
+
+def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+    """auROC of the observed space by the cheap methods, and R² of both blocks."""
+    return {
+        **boxes.judge(cell, data, model, unique, "position", channels=CHEAP),
+        "r2": boxes.recovered(cell, data, model),
+    }
+
+
+STUDY = Study(
+    *(boxes.recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    data=("dim", "data_seed", "length", "snr"),
+    one_scale=False,
+)
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    return publish("samples", out, {**result, "cells": summarise(result["rows"], "channels", ("length",))}, draw)
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: methods by length; bits and R² by length."""
+    return {
+        f"auROC by channels in percent, by time steps; {took(result)}": side_by_side(
+            result["cells"], "channels", ("length",)
+        ),
+        "Models": fits(result["rows"], ("length",)),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Lines of auROC against the length of the recording."""
+    methods = list(dict.fromkeys(cell["method"] for cell in result["cells"]))
+    styles = {spell(method): style for method, style in method_styles(methods).items()}
+    series = {spell(m): [cell for cell in result["cells"] if cell["method"] == m] for m in methods}
+    ax = curves(series, lambda cell: cell["length"], ax, styles=styles)
+    ax.set(xlabel="time steps of the recording", xscale="log")
+    return ax
+
+
+AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "length": "lengths"}
+run = stacked.experiment(
+    *("samples", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
+    conclude=conclude,
+)

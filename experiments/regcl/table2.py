@@ -1,0 +1,125 @@
+"""The papers' second table: which channels carry what was *not* observed (000 and 001, table 2).
+
+The data of table 1 with roles exchanged: the latents z₁, which drive all channels, are observed, and the map is
+that of the two hidden ones z₂, which drive the second group only, through the time space of a hybrid model.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from ascribo.model.fitted import FittedModel
+from ascribo.simulate.box import BoxRecording
+from ascribo.spaces.base import Space
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.time import Time
+from experiments.regcl import boxes, stacked
+from experiments.regcl.boxes import OBSERVED, OURS, PAPERS, Scores
+from experiments.regcl.common import Row, publish
+from experiments.regcl.showing import compared, dots, fits, published, side_by_side, took
+from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "PAPER", "QUICK", "STUDY", "conclude", "draw", "recording", "run", "tables"]
+
+PENALTIES = ("none", "regularized")
+BY = ("penalty",)
+PAPER = published(
+    """
+feature_ablation 77.1 80.4 73.8 86.7 89.9 83.1
+shapley_shuffled 74.4 77.5 71.2 87.5 91.0 84.0
+shapley_zeros 75.8 78.7 72.6 85.3 88.6 82.0
+integrated_gradients 77.5 79.6 75.4 86.8 89.9 83.4
+neuron_gradient 69.3 72.4 66.0 91.9 95.3 88.3
+inverted_neuron_gradient 84.2 86.7 81.2 99.2 99.8 98.4
+""",
+    [(penalty,) for penalty in PENALTIES],
+)
+"""000, table 2."""
+FULL = {
+    **TRAINING,
+    **{"steps": 20_000, "dims": range(4, 10), "data_seeds": range(10), "penalties": PENALTIES},
+}
+QUICK = {"steps": 3_000, "dims": (4, 6), "data_seeds": range(2)}
+
+
+def recording(cell: Cell) -> BoxRecording:
+    """The box of table 1 with the latents of all channels as variables, "c0", "c1", ..., the others hidden."""
+    swapped = copy.copy(boxes.recording(cell))
+    assert swapped.truth is not None
+    second = swapped.truth.sel(space="position").values
+    swapped.variables = pd.DataFrame(swapped.latents[:, :-OBSERVED], columns=_names(cell))
+    swapped.truth = xr.DataArray(
+        np.stack([np.ones_like(second), second], axis=1),
+        dims=("channel", "space"),
+        coords={"channel": swapped.channel_names, "space": ["position", "rest"]},
+    )
+    return swapped
+
+
+def spaces(cell: Cell) -> dict[str, Space]:
+    """A space for the observed latents, and a time space for the two hidden ones."""
+    return {"position": Follow(_names(cell), dim=cell["dim"] - OBSERVED), "rest": Time(OBSERVED)}
+
+
+def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+    """auROC of the hidden space by all methods, and R² of both blocks."""
+    goals = {"position": data.variables, "rest": data.latents[:, -OBSERVED:]}
+    return {
+        **boxes.judge(cell, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
+        "r2": boxes.recovered(cell, data, model, goals),
+    }
+
+
+STUDY = Study(
+    *(recording, spaces, boxes.schedule, boxes.unique_scores, score),
+    data=("dim", "data_seed", "length"),
+    one_scale=True,
+    encoder=boxes.encoder,
+)
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+    cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
+    return publish("table2", out, {**result, "cells": cells}, draw)
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: the papers' cells beside theirs, scores by channels, how well the models fit."""
+    return {
+        f"auROC by entries in percent, measured | paper; {took(result)}": side_by_side(
+            result["cells"], "entries", BY
+        ),
+        "auROC by channels in percent": side_by_side(result["cells"], "channels", BY),
+        "By total dimension, channels": side_by_side(
+            summarise(result["rows"], "channels", ("penalty", "dim")), "channels", ("penalty", "dim")
+        ),
+        "Models": fits(result["rows"], ("penalty", "dim")),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """All cells by entries, beside the paper's."""
+    return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
+
+
+def _names(cell: Cell) -> tuple[str, ...]:
+    return tuple(f"c{k}" for k in range(cell["dim"] - OBSERVED))
+
+
+run = stacked.experiment(
+    *("table2", STUDY, FULL, QUICK),
+    cells=lambda plan: grid(plan, penalty="penalties", dim="dims", data_seed="data_seeds"),
+    protocol={**boxes.VERIFICATION, "mode": "hybrid contrastive, z1 observed, map of z2"},
+    conclude=conclude,
+)

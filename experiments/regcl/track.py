@@ -1,0 +1,353 @@
+"""A rat on a linear track, recorded for real: do 31 units of CA1 carry position and running direction?
+
+The data (nelpy's example, MIT licence) are not part of the package: `$ASCRIBO_DATA` names the folder that has
+`rat_ca1_lineartrack_nelpy_31.npz`, spike counts in bins of 25 ms beside the rat's place in pixels. Used are the
+laps: stretches in which the rat runs along the track; each is an epoch. Measured: bits above chance with a p-value
+against shifted variables, the error of decoding position from the embedding in laps that the encoder has not seen,
+beside the same from the counts, and the calls of units beside their spatial information.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import ndimage, stats
+from sklearn.neighbors import KNeighborsRegressor
+
+from ascribo import figures
+from ascribo.cells.scores import rate_maps, spatial_information
+from ascribo.data.recording import Recording
+from ascribo.data.treatment import Treatment
+from ascribo.evidence.shifts import shift_test
+from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.spaces.base import Space
+from ascribo.spaces.discrete import Discrete
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.time import Time
+from experiments.regcl.common import Row, machine, publish, run_grid
+from experiments.regcl.stacked import settle
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "conclude", "draw", "laps", "run", "spaces", "tables"]
+
+FILE = "rat_ca1_lineartrack_nelpy_31.npz"
+ON_TRACK = (4440.0, 5370.0)
+"""Seconds of the recording between which the rat is on the track; before and after it is carried and rests."""
+SPEED, LENGTH = 10.0, 100.0
+"""A lap is a stretch faster than this, in pixels per second, that covers this many of the track's 400 pixels."""
+SMOOTH = 0.25
+"""Seconds: of the Gaussian over the counts, and over the rat's place for its speed."""
+STEP = 0.025
+"""Seconds of a bin."""
+AHEAD = 10
+"""Time steps between a reference and its positive: as far apart as the counts are smoothed."""
+NEIGHBOURS, FOLDS, BINS = 25, 5, 20
+ORDERS = 20_000
+"""Random orders that a partial rank correlation is compared with."""
+FULL = {"steps": 1_500, "seeds": 4, "shift_steps": 500, "shifts": 39, "folds": range(FOLDS)}
+QUICK = {"steps": 200, "seeds": 1, "shift_steps": 50, "shifts": 4, "folds": range(1)}
+
+
+def laps(folder: str | Path | None = None) -> Recording:
+    """The laps: counts (time, unit) of the units that fire in them, with position along the track and direction.
+
+    folder : where the data are; None for `$ASCRIBO_DATA`, or ../shared/data.
+    """
+    path = Path(folder or os.environ.get("ASCRIBO_DATA", "../shared/data")) / FILE
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file. Set ASCRIBO_DATA to the folder that has {FILE}.")
+    with np.load(path, allow_pickle=False) as file:
+        counts, place, stamps = file["spikes"], file["xy"].astype(np.float64), file["time"]
+        step = float(file["bin_s"])
+    there = (stamps > ON_TRACK[0]) & (stamps < ON_TRACK[1])
+    centred = place - place[there].mean(0)
+    axis = np.linalg.svd(centred[there], full_matrices=False)[2][0]  # the track is straight
+    position = centred @ (axis * np.sign(axis[0]))
+    velocity = np.gradient(ndimage.gaussian_filter1d(position, SMOOTH / step), step)
+    stretch: Any = ndimage.label(there & (np.abs(velocity) > SPEED))[0]  # type: ignore[index]
+    every = np.arange(1, stretch.max() + 1)
+    covered = ndimage.maximum(position, stretch, every) - ndimage.minimum(position, stretch, every)
+    kept = np.isin(stretch, every[covered > LENGTH])
+    fires = counts[kept].any(0)
+    return Recording(
+        pd.DataFrame(counts[kept][:, fires], columns=[f"unit{k}" for k in np.flatnonzero(fires)]),
+        {"position": position[kept], "direction": np.where(velocity[kept] > 0, "out", "back")},
+        epochs=stretch[kept],
+        time=stamps[kept],
+    )
+
+
+def spaces() -> dict[str, Space]:
+    """Position, the direction of the lap, and what else moves on smoothly."""
+    return {
+        "position": Follow(("position",), dim=3, offset=AHEAD),
+        "direction": Discrete("direction", dim=1),
+        "rest": Time(2, offsets=(AHEAD,)),
+    }
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    device: str = "auto",
+    **overrides: Any,
+) -> dict[str, Any]:
+    """Run the experiment; write `track.json` and `track.png` to the folder `out`, return what is in the former.
+
+    quick : 200 training steps, one seed, 4 shifts, one fold. jobs : processes. overrides : other values for `FULL`.
+    """
+    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
+    laps()  # before any process starts: is the file there?
+    shared = {"device": device, "steps": plan["steps"], "seeds": plan["seeds"]}
+    cells: list[dict[str, Any]] = [
+        {"part": "shifts", **shared, "steps": plan["shift_steps"], "shifts": plan["shifts"]},
+        {"part": "calls", **shared},
+        *({"part": "decoding", **shared, "fold": fold} for fold in plan["folds"]),
+    ]
+    began = time.monotonic()
+    rows, resumed = run_grid(
+        _part, cells, out / ".track", jobs=jobs, fresh=fresh, progress=progress, describe=_line
+    )
+    data = laps()
+    result: dict[str, Any] = {
+        "experiment": "track",
+        "protocol": {**plan, "treatment": str(_treatment()), "spaces": {k: repr(v) for k, v in spaces().items()}},
+        "machine": machine(),
+        "elapsed": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,
+        "data": {
+            "laps": int(data.epochs[-1]) + 1,
+            "time_steps": len(data),
+            "units": data.X.shape[1],
+            "spikes": int(data.X.sum()),
+        },
+        "rows": rows,
+    }
+    return conclude(result, out)
+
+
+def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the rows what follows from them, and write JSON and figure."""
+    rows = result["rows"]
+    calls = next(row for row in rows if row["part"] == "calls")
+    found = {
+        "decoding": _decoded([row for row in rows if row["part"] == "decoding"]),
+        "agreement": _agreement(calls["units"], result["data"]["time_steps"] * STEP),
+    }
+    return publish("track", out, {**result, **found}, draw)
+
+
+def _part(**cell: Any) -> Row:
+    began = time.monotonic()
+    found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding}[cell["part"]](cell)
+    return {**cell, **found, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _treatment() -> Treatment:
+    return Treatment(smooth=SMOOTH, transform="sqrt")
+
+
+def _model(cell: Mapping[str, Any]) -> ContrastiveEmbedding:
+    given = {key: cell[key] for key in ("seeds", "steps", "device")}
+    # a unit may fire in held-out laps alone
+    return ContrastiveEmbedding(spaces(), drop_constant=True, random_state=0, progress=False, **given)
+
+
+def _shifts(cell: Mapping[str, Any]) -> Row:
+    """Bits of each space with the p-value of the shift test."""
+    found = shift_test(
+        _model(cell), laps().treat(_treatment()), shifts=cell["shifts"], only=["position", "direction"]
+    )
+    return {"spaces": found.round(4).to_dict("records")}
+
+
+def _calls(cell: Mapping[str, Any]) -> Row:
+    """Every unit: its calls, its spikes and its spatial information; and how well the spaces fit."""
+    counts = laps()
+    data = counts.treat(_treatment())
+    model = _model(cell).fit(data)
+    calls = model.attribute(data).calls()
+    information = spatial_information(counts, ["position"], bins=BINS, shuffles=500, min_shift=5.0)
+    units: dict[str, Row] = {
+        row.channel: {
+            "spikes": int(total),
+            "information": round(row.score, 4),
+            "information_chance": round(row.chance, 4),
+            "information_p": round(row.p, 4),
+        }
+        for row, total in zip(_rows(information), counts.X.sum(0), strict=True)
+    }
+    for row in _rows(calls):
+        units[row.channel][row.space] = {
+            **{key: round(float(getattr(row, key)), 5) for key in ("score", "ci_low", "ci_high", "p", "q")},
+            "called": bool(row.called),
+        }
+    maps = rate_maps(counts, ["position"], bins=BINS)
+    return {
+        "goodness_of_fit": model.goodness_of_fit_.round(4).to_dict("records"),
+        "units": units,
+        "rate_maps": {name: np.nan_to_num(maps.sel(channel=name).values).round(5).tolist() for name in units},
+        "places": maps["position"].values.round(1).tolist(),
+    }
+
+
+def _decoding(cell: Mapping[str, Any]) -> Row:
+    """Errors of position in the laps of one fold, in pixels: from the embedding, from the counts, from nothing."""
+    counts = laps()
+    data = counts.treat(_treatment())
+    test = data.epochs % FOLDS == cell["fold"]
+    train = Recording(data.X[~test], data.variables[~test], epochs=data.epochs[~test], time=data.time[~test])
+    model = _model(cell).fit(train)
+    position = data.variables["position"].to_numpy()
+    smooth = data.X / np.maximum(np.linalg.norm(data.X, axis=1, keepdims=True), 1e-9)
+    z = np.concatenate([model.transform(data.X[part])[:, : spaces()["position"].dim] for part in (~test, test)])
+    order = np.concatenate([np.flatnonzero(~test), np.flatnonzero(test)])
+    embedding = np.empty_like(z)
+    embedding[order] = z
+    errors = {"constant": np.abs(position[test] - np.median(position[~test]))}
+    for name, inputs in {"embedding": embedding, "counts, cosine": smooth, "counts, Euclidean": data.X}.items():
+        decoder = KNeighborsRegressor(NEIGHBOURS).fit(inputs[~test], position[~test])
+        errors[name] = np.abs(decoder.predict(inputs[test]) - position[test])
+    return {"errors": {name: value.round(2).tolist() for name, value in errors.items()}}
+
+
+def _decoded(rows: list[Row]) -> dict[str, Any]:
+    """Median error of each decoder over all held-out laps, in pixels and as a share of the constant's."""
+    median = {
+        name: float(np.median(np.concatenate([row["errors"][name] for row in rows]))) for name in rows[0]["errors"]
+    }
+    return {
+        name: {"median_error": round(value, 2), "of_constant": round(value / median["constant"], 4)}
+        for name, value in median.items()
+    }
+
+
+def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
+    """Spatial information of the units that are called for position and of the others, and where the two disagree.
+
+    In bits per second, as Skaggs defines it, and in bits per spike; each also less what shuffled positions give,
+    since few spikes have much information each by chance alone. `p` is that of Mann and Whitney's test that the
+    called ones have more, `p_of_significant` the same for the units whose own information is significant: how far a
+    measure can tell at all. `p_given_spikes` is that of the partial rank correlation of being called with the
+    measure, the number of spikes held fixed: more spikes are more information per second, and are called more
+    easily. `rank_correlation` is that of the measure and the unique variance of position over units.
+    """
+    called = np.array([unit["position"]["called"] for unit in units.values()])
+    score = np.array([unit["position"]["score"] for unit in units.values()])
+    significant = np.array([unit["information_p"] <= 0.05 for unit in units.values()])
+    each, chance, spikes = (
+        np.array([unit[key] for unit in units.values()]) for key in ("information", "information_chance", "spikes")
+    )
+    measures = {
+        "bits_per_second": each * spikes / seconds,
+        "bits_per_second_above_chance": (each - chance) * spikes / seconds,
+        "bits_per_spike": each,
+        "bits_per_spike_above_chance": each - chance,
+    }
+    out: dict[str, Any] = {"called": int(called.sum()), "not_called": int((~called).sum())}
+    for name, values in measures.items():
+        parts = values[called], values[~called]
+        related: Any = stats.spearmanr(score, values) if np.ptp(score) and np.ptp(values) else None
+        out[name] = {
+            "medians": [round(float(np.median(part)), 4) if len(part) else None for part in parts],
+            "p": _more(values, called),
+            "p_of_significant": _more(values, significant),
+            "p_given_spikes": _more_given(values, called, spikes),
+            "rank_correlation": related and round(float(related.statistic), 4),
+            "rank_correlation_p": related and float(related.pvalue),
+        }
+    names = np.array(list(units))
+    out["called_without_information"] = names[called & ~significant].tolist()
+    out["information_without_call"] = names[~called & significant].tolist()
+    return out
+
+
+def _more(values: np.ndarray, those: np.ndarray) -> float | None:
+    """p of Mann and Whitney's test that those values are greater than the others."""
+    if those.all() or not those.any():
+        return None
+    return float(stats.mannwhitneyu(values[those], values[~those], alternative="greater").pvalue)
+
+
+def _more_given(values: np.ndarray, those: np.ndarray, held: np.ndarray) -> float | None:
+    """p of the partial rank correlation of being among those with the values, `held` being fixed (one-sided).
+
+    What a line through the ranks of `held` leaves of both is correlated, and compared with random orders.
+    """
+    if those.all() or not those.any():
+        return None
+    ranks = [stats.rankdata(x) for x in (values, those, held)]
+    design = np.stack([np.ones(len(values)), ranks[2]], axis=1)
+    left, right = (x - design @ np.linalg.lstsq(design, x, rcond=None)[0] for x in ranks[:2])
+    shuffled = np.random.default_rng(0).permuted(np.tile(right, (ORDERS, 1)), axis=1)
+    return float((1 + (shuffled @ left >= right @ left).sum()) / (1 + ORDERS))
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: spaces, decoding, units."""
+    parts = {row["part"]: row for row in result["rows"]}
+    units = [
+        {
+            "unit": name,
+            **{key: unit[key] for key in ("spikes", "information", "information_chance", "information_p")},
+            **{f"{space} q": unit[space]["q"] for space in spaces()},
+            "carries": ", ".join(space for space in spaces() if unit[space]["called"]),
+        }
+        for name, unit in parts["calls"]["units"].items()
+    ]
+    decoding = [{"from": name, **value} for name, value in result["decoding"].items()]
+    agreement = result["agreement"]
+    compared = [
+        {
+            "information in": name.replace("_", " "),
+            "called, median": agreement[name]["medians"][0],
+            "others, median": agreement[name]["medians"][1],
+            **{k: agreement[name][k] for k in ("p", "p_given_spikes", "p_of_significant", "rank_correlation")},
+        }
+        for name in agreement
+        if name.startswith("bits_per")
+    ]
+    return {
+        "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
+        "Position in held-out laps, median error in pixels": pd.DataFrame(decoding),
+        "Units": pd.DataFrame(units),
+        "Spatial information of units called for position, and of the others": pd.DataFrame(compared),
+    }
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Rate maps of the units, in the order of their score for position: called ones dark."""
+    row = next(row for row in result["rows"] if row["part"] == "calls")
+    units = sorted(row["units"], key=lambda name: -row["units"][name]["position"]["score"])
+    ax = figures.new_axes(ax, (5.6, 1.2 + 0.26 * len(units)))
+    for k, name in enumerate(units):
+        rates = np.array(row["rate_maps"][name])
+        called = row["units"][name]["position"]["called"]
+        line = k - 0.85 * rates / max(rates.max(), 1e-12)
+        ax.fill_between(row["places"], k, line, color=figures.PALETTE[0] if called else figures.FAINT, linewidth=0)
+    shown = [f"{name}  {row['units'][name]['position']['score']:.3f}" for name in units]
+    ax.set_yticks(range(len(units)), shown, fontsize=7)
+    ax.set(ylim=(len(units) - 0.4, -1), xlabel="position on the track (pixels)")
+    ax.set_title("Rate maps, by unique variance of position; coloured: called at q = 0.05", fontsize=9)
+    figures.tidy(ax)
+    return ax
+
+
+def _rows(table: Any) -> Any:
+    return table.itertuples()
+
+
+def _line(row: Row) -> str:
+    return f"{row['part']}{' fold ' + str(row['fold']) if 'fold' in row else ''} ({row['seconds']:.0f} s)"

@@ -1,0 +1,81 @@
+"""Which channels carry which space: from unique variances in blocks of time to calls with q-values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats
+
+__all__ = ["CROSS_FITTED", "call_channels"]
+
+CROSS_FITTED = 2.0
+"""How much larger the variance of a mean may be because its blocks are judged by what was learned from the others:
+a relation that two stretches of time have in common by chance is found in both, and counts twice."""
+
+
+def call_channels(
+    blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[str] = (), dependence: float = 1.0
+) -> pd.DataFrame:
+    """Test every channel and space: does the space save held-out loss?
+
+    The mean over blocks is compared with its standard error, which has two parts: the spread over blocks of time
+    and, with several seeds, the spread of the seeds' means. p is that of a one-sided t-test with Welch's degrees
+    of freedom. Channels that carry the same latents err together, so false calls come in clumps: the
+    rate holds over recordings, not within one.
+
+    Parameters
+    ----------
+    blocks : DataArray (seed, space, channel, block), see `ascribo.attribution.unique_variance`. A seed
+        whose space does not count is NaN there.
+    q : false discovery rate within each space (Benjamini and Hochberg).
+    refused : spaces that have no map: their numbers are NaN and nothing is called.
+    dependence : variance of the mean over that of independent blocks; `CROSS_FITTED` for unique variances.
+
+    Other coordinates along the channels, such as their region, become columns beside theirs.
+
+    Examples
+    --------
+    >>> noise = np.random.default_rng(0).normal(size=(1, 1, 3, 30))
+    >>> blocks = xr.DataArray(noise + np.array([0, 0, 5.0])[:, None], dims=("seed", "space", "channel", "block"))
+    >>> blocks = blocks.assign_coords(space=["a"], channel=["one", "two", "three"])
+    >>> call_channels(blocks).called.tolist()
+    [False, False, True]
+    """
+    if not 0 < q < 1:
+        raise ValueError(f"q={q!r}: expected a false discovery rate between 0 and 1.")
+    values = blocks.transpose("seed", "space", "channel", "block").values
+    count = values.shape[-1]
+    of_blocks, of_seeds = np.nanmean(values, 0), values.mean(-1)
+    seeds = np.isfinite(of_seeds).sum(0)
+    score = np.nanmean(of_seeds, 0)
+    over_blocks = dependence * of_blocks.var(-1, ddof=1) / count
+    over_seeds = np.nanvar(of_seeds, 0) / np.maximum(seeds - 1, 1)
+    error = np.sqrt(over_blocks + over_seeds)
+    with np.errstate(divide="ignore", invalid="ignore"):  # Welch and Satterthwaite's degrees of freedom
+        freedom = error**4 / (over_blocks**2 / (count - 1) + over_seeds**2 / np.maximum(seeds - 1, 1))
+        p = stats.t.sf(score / error, freedom)
+    p = np.where(error > 0, p, 1.0)
+    wide = np.where(error > 0, stats.t.ppf(0.975, freedom) * error, 0.0)
+    tables, about = [], [c for c in blocks.coords if c != "channel" and blocks[c].dims == ("channel",)]
+    for k, space in enumerate(blocks["space"].values.tolist()):
+        table = pd.DataFrame(
+            {
+                "channel": blocks["channel"].values,
+                "space": space,
+                "score": score[k],
+                "ci_low": score[k] - wide[k],
+                "ci_high": score[k] + wide[k],
+                "p": p[k],
+                "q": stats.false_discovery_control(p[k]),
+            }
+        )
+        if space in refused:
+            table.loc[:, ["score", "ci_low", "ci_high", "p", "q"]] = np.nan
+        table["called"] = table["q"] <= q
+        for name in about:
+            table[name] = blocks[name].values
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)

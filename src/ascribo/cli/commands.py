@@ -1,0 +1,307 @@
+"""What the commands do: `ascribo.cli.main` parses, the library works, this prints the result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.read import read
+from ..data.recording import Recording, nearest
+from ..model.estimator import ContrastiveEmbedding
+from ..model.loading import load
+from ..model.saving import save
+from ..model.store import read_run
+from ..networks.encoders import Convolution
+from ..spaces.base import Space
+from ..spaces.discrete import Discrete
+from ..spaces.follow import Follow
+from ..spaces.regress import Regress
+from ..spaces.time import Time
+from ..support.records import decode
+from .output import Output
+from .reproduce import find_experiment
+
+__all__ = ["attribute", "demo", "encoder_of", "fit", "info", "reproduce"]
+
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+# What the options of `fit` say
+
+
+@dataclass(frozen=True)
+class SpaceText:
+    """One space as it stands on the command line."""
+
+    kind: str
+    name: str
+    variables: tuple[str, ...]
+    dim: int | None
+
+    @classmethod
+    def parser(cls, kind: str, form: str) -> Callable[[str], SpaceText]:
+        """The function that reads an option of this kind, for argparse.
+
+        >>> SpaceText.parser("follow", "...")("position=x,y:3")
+        SpaceText(kind='follow', name='position', variables=('x', 'y'), dim=3)
+        """
+
+        def parse(text: str) -> SpaceText:
+            head, colon, dim = text.rpartition(":")
+            if not colon:
+                head, dim = text, None
+            name, equals, variables = head.partition("=")
+            parts = tuple(variables.split(",")) if equals else ()
+            wants_dim = {"time": True, "discrete": True, "regress": False}.get(kind, dim is not None)
+            well_formed = (
+                name
+                and all(parts)
+                and bool(parts) == (kind != "time")
+                and (len(parts) == 1 or kind != "discrete")
+                and (dim is not None) == wants_dim
+                and (dim is None or dim.isdigit())
+            )
+            if not well_formed:
+                raise argparse.ArgumentTypeError(f"{text!r} is not of the form {form}")
+            return cls(kind, name, parts, None if dim is None else int(dim))
+
+        return parse
+
+    def space(self, circular: Sequence[str], period: float, nuisance: bool) -> Space:
+        """The space itself."""
+        if self.kind == "time":
+            return Time(dim=self.dim, nuisance=nuisance)  # type: ignore[arg-type]
+        if self.kind == "discrete":
+            return Discrete(self.variables[0], dim=self.dim, nuisance=nuisance)  # type: ignore[arg-type]
+        angles = tuple(v for v in self.variables if v in circular)
+        turning: dict[str, Any] = {"circular": angles, "period": period} if angles else {}
+        if self.kind == "regress":
+            return Regress(self.variables, nuisance=nuisance, **turning)
+        dim = len(self.variables) + len(angles) if self.dim is None else self.dim
+        return Follow(self.variables, dim=dim, nuisance=nuisance, **turning)
+
+
+def encoder_of(text: str) -> str | Convolution:
+    """The encoder named on the command line.
+
+    >>> encoder_of("convolution:20").window
+    20
+    """
+    kind, _, window = text.partition(":")
+    return Convolution(window=int(window)) if kind == "convolution" and window else text
+
+
+def _spaces(texts: Sequence[SpaceText], circular: Sequence[str], period: float | None, nuisance: Sequence[str]):
+    spaces: dict[str, Space] = {}
+    for text in texts:
+        if text.name in spaces:
+            raise ValueError(f"two spaces are called {text.name!r}: give each its own name.")
+        turn = 2 * np.pi if period is None else period
+        spaces[text.name] = text.space(circular, turn, text.name in nuisance)
+    for name in nuisance:
+        if name not in spaces:
+            raise ValueError(f"--nuisance {name}: no space is called that{nearest(name, spaces)}")
+    angular = [v for t in texts if t.kind in ("follow", "regress") for v in t.variables]
+    for name in circular:
+        if name not in angular:
+            raise ValueError(f"--circular {name}: no --follow or --regress uses it{nearest(name, angular)}")
+    if period is not None and not circular:
+        raise ValueError(f"--period {period:g} is for circular variables: name them with --circular.")
+    return spaces
+
+
+# The commands
+
+
+def demo(out: str) -> None:
+    """`ascribo demo`."""
+    from .demo import run
+
+    result = run(_folder(out))
+    show = Output()
+    names = [str(name) for name in result.maps.by_space["space"].values if name not in result.maps.refused]
+    for name in names:
+        show.calls(result.maps, name, result.recording.truth)
+    show.line()
+    for name in names:
+        value = result.auroc.get(name)
+        none = "not defined: by the truth every channel carries it"
+        show.line(f"auROC against the truth, {name}: {none if value is None else f'{value:.3f}'}")
+    show.goodness(result.model.goodness_of_fit_)
+    show.line(f"\nWritten in {result.seconds:.0f} s:")
+    for what, path in result.files.items():
+        show.line(f"  {what + ':':<16}{path}")
+
+
+def fit(
+    *,
+    data: str,
+    out: str,
+    spaces: list[SpaceText] | None,
+    circular: tuple[str, ...],
+    period: float | None,
+    nuisance: tuple[str, ...],
+    channels: str | None,
+    variables: tuple[str, ...] | None,
+    epochs: str | None,
+    timestamps: str | None,
+    bin_size: float | None,
+    smooth: float | None,
+    transform: str | None,
+    jobs: int,
+    **parameters: Any,
+) -> None:
+    """`ascribo fit`."""
+    run = _folder(out)
+    if not spaces:
+        raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
+    chosen = _spaces(spaces, circular, period, nuisance)
+    if variables is None and Path(data).suffix.lower() in TABLES:
+        variables = tuple(dict.fromkeys(v for space in chosen.values() for v in space.variables))
+    how = {
+        "channels": channels.split(",") if channels and "," in channels else channels,
+        "variables": None if variables is None else list(variables),
+        "epochs": epochs,
+        "time": timestamps,
+    }
+    treated = {"bin_size": bin_size, "smooth": smooth, "transform": transform}
+    recording = _read(data, {**how, **{key: value for key, value in treated.items() if value is not None}})
+    checkpoint = run / ".checkpoint"
+    model = ContrastiveEmbedding(chosen, n_jobs=jobs, checkpoint=checkpoint, **parameters)
+    before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
+    try:
+        model.fit(recording)
+    except Exception:  # an interrupted fit keeps its checkpoint, a failed one leaves nothing behind
+        if checkpoint not in before:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            for folder in (run, *run.parents):
+                if folder not in before and folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
+        raise
+    model.set_params(checkpoint=None)
+    save(model, run, data={"path": str(Path(data).absolute()), "how": how})
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    show = Output()
+    show.goodness(model.goodness_of_fit_)
+    show.line(f"\nmodel: {run}")
+
+
+def attribute(run: str, out: str, data: str | None, method: str, samples: int, loss: str, device: str | None):
+    """`ascribo attribute`."""
+    path = Path(out)
+    if path.suffix.lower() not in (".nc", ".csv"):
+        raise ValueError(f"--out {out}: expected a name that ends in .nc (netCDF) or .csv.")
+    model, source = load(run), read_run(run)[0].get("data")
+    if data is None:
+        if source is None:
+            raise ValueError(f"{run} does not say which file it was fitted to: pass it with --data FILE.")
+        if not Path(source["path"]).is_file():
+            raise ValueError(
+                f"{run} was fitted to {source['path']}, which is gone: pass the recording with --data FILE."
+            )
+    if device is not None:
+        model.set_params(device=device)
+    recording = _read_like(data or source["path"], source["how"] if source else {}, model)  # type: ignore[index]
+    maps = model.attribute(recording, method=method, samples=samples, loss=loss)
+    (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
+    show = Output()
+    for space, of_space in model.model_.spaces.items():
+        if of_space.nuisance or space in maps.refused:
+            continue
+        if maps.blocks is not None:
+            show.calls(maps, space)
+        else:
+            title = f"Who carries {space}? The strongest first"
+            show.scores(maps, space, title, of_space.variables, most=10)
+    show.line(f"\nmap: {path}")
+
+
+def info(run: str, as_json: bool) -> None:
+    """`ascribo info`."""
+    facts, tensors = read_run(run)
+    spaces: dict[str, Space] = decode(facts["spaces"])
+    fit_of = pd.DataFrame(facts["goodness_of_fit"])
+    given = facts["feature_names"] or [f"channel{k}" for k in range(facts["features"])]
+    dropped = [name for k, name in enumerate(given) if k not in set(facts["kept_channels"])]
+    known = {
+        "run": str(run),
+        "ascribo": facts.get("ascribo"),
+        "data": (facts.get("data") or {}).get("path"),
+        "channels": facts["channels"],
+        "dropped_channels": dropped,
+        "treatment": None if (treatment := decode(facts.get("treatment"))) is None else str(treatment),
+        "spaces": {
+            name: {"type": type(space).__name__, **asdict(space)}  # type: ignore[call-overload]
+            for name, space in spaces.items()
+        },
+        "goodness_of_fit": fit_of.to_dict("records"),
+        "lambda": facts["lambda"],
+        "seeds": facts["parameters"]["seeds"],
+        "steps": {"asked": facts["parameters"]["steps"], "done": len(tensors["history.lambda"])},
+    }
+    show = Output()
+    if as_json:
+        show.line(json.dumps(known, indent=1))
+        return
+    names = facts["channels"]
+    shown = ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:4])}, ..., {names[-1]}"
+    show.line(f"run:       {run}")
+    show.line(f"ascribo:   {known['ascribo'] or 'not recorded'}")
+    show.line(f"data:      {known['data'] or 'not recorded'}")
+    show.line(f"channels:  {len(names)} ({shown})")
+    if dropped:
+        show.line(f"dropped:   {', '.join(dropped)} (constant)")
+    if known["treatment"]:
+        show.line(f"treatment: {known['treatment']}")
+    show.line(f"seeds:     {known['seeds']}")
+    show.line("steps:     {done} of {asked}".format(**known["steps"]))
+    show.line(f"λ:         {', '.join(f'{value:.3g}' for value in facts['lambda'])}")
+    for name, space in spaces.items():
+        fields = asdict(space)  # type: ignore[call-overload]
+        said = ", ".join(f"{key}={value}" for key, value in fields.items() if value not in ((), False))
+        show.line(f"space:     {name} = {type(space).__name__}({said})")
+    show.goodness(fit_of)
+
+
+def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool) -> None:
+    """`ascribo reproduce`."""
+    experiment = find_experiment(name)
+    result = experiment.run(_folder(out), quick=quick, jobs=jobs, fresh=fresh)
+    show = Output()
+    for title, table in experiment.tables(result).items():
+        show.frame(table, title)
+    show.line()
+    for path in sorted(Path(out).glob(f"{name}.*")):
+        show.line(str(path))
+
+
+def _folder(out: str) -> Path:
+    """Where to write to, refused before any work is done if it cannot be."""
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"--out {out} is a file: pass the path of a folder.")
+    return Path(out)
+
+
+def _read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
+    """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
+    treatment = model.model_.treatment
+    binned = Path(path).suffix.lower() == ".nwb"  # as it is read
+    recording = _read(path, {**how, "treatment": treatment} if binned else how)
+    if hasattr(model, "feature_names_in_"):  # the columns of another file may come in another order
+        recording = recording.take_channels([str(name) for name in model.feature_names_in_])
+    return recording if binned or treatment is None else recording.treat(treatment)
+
+
+def _read(path: str, how: dict[str, Any]) -> Recording:
+    try:
+        return read(path, **how)
+    except TypeError as error:  # the file holds something that is not a recording
+        raise ValueError(str(error)) from error

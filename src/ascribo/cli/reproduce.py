@@ -1,0 +1,38 @@
+"""Where the experiments are: beside `src` in a checkout; they are not part of the installed package."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["find_experiment", "known_experiments"]
+
+CHECKOUT = Path(__file__).parents[3]
+
+
+def _experiments() -> ModuleType | None:
+    """The package `experiments` of the checkout, None where there is no checkout."""
+    if not (CHECKOUT / "experiments" / "__init__.py").is_file():
+        return None
+    if str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    return import_module("experiments")
+
+
+def known_experiments() -> dict[str, str]:
+    """Name -> what it shows; empty where there is no checkout."""
+    package = _experiments()
+    return {} if package is None else dict(package.EXPERIMENTS)
+
+
+def find_experiment(name: str) -> ModuleType:
+    """The module of an experiment, or an error that says where experiments are found."""
+    package = _experiments()
+    if package is None:
+        raise ValueError(
+            "the experiments are not part of the installed package: get the sources of ascribo, install them with "
+            "`pip install -e .`, and run `ascribo reproduce` there."
+        )
+    return package.find(name)

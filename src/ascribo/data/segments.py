@@ -1,0 +1,69 @@
+"""Runs of time steps that belong together: epochs, and parts of epochs when some time is held out.
+
+Segment -1 marks time steps that are not to be used. Nothing in the library crosses the edge of a segment.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["evenly", "hold_out", "same_segment", "segment_bounds"]
+
+
+def evenly(length: int, most: int | None) -> np.ndarray:
+    """All of `length` time steps, or `most` of them, evenly spaced, if there are more.
+
+    >>> evenly(10, 4), evenly(3, 4)
+    (array([0, 3, 6, 9]), array([0, 1, 2]))
+    """
+    return np.linspace(0, length - 1, length if most is None else min(most, length)).astype(np.int64)
+
+
+def same_segment(segments: np.ndarray, offset: int) -> np.ndarray:
+    """True at the steps t for which t + offset lies in the same segment.
+
+    >>> same_segment(np.array([0, 0, 0, 1, 1, -1]), 1)
+    array([ True,  True, False,  True, False, False])
+    """
+    inside = np.zeros(len(segments), dtype=bool)
+    if offset < len(segments):
+        inside[: len(segments) - offset] = segments[offset:] == segments[: len(segments) - offset]
+    return inside & (segments >= 0)
+
+
+def segment_bounds(segments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last step of the segment each step belongs to, both (time,).
+
+    >>> first, last = segment_bounds(np.array([0, 0, 1, 1, 1]))
+    >>> first, last
+    (array([0, 0, 2, 2, 2]), array([1, 1, 4, 4, 4]))
+    """
+    edges = np.flatnonzero(np.diff(segments)) + 1
+    starts, stops = np.r_[0, edges], np.r_[edges, len(segments)]
+    lengths = stops - starts
+    return np.repeat(starts, lengths), np.repeat(stops - 1, lengths)
+
+
+def hold_out(epochs: np.ndarray, fraction: float, least: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Split a recording into segments to train on and up to ten evenly spaced blocks of time to test on.
+
+    least : steps a block should have; where ten would be shorter there are fewer.
+
+    Returns two segment arrays (time,), each -1 where the other is not. Blocks, not single steps: neighbours
+    in time are nearly copies of each other.
+
+    >>> train, test = hold_out(np.zeros(100, int), 0.2, least=10)
+    >>> (test >= 0).sum(), (train >= 0).sum(), len(np.unique(train[train >= 0]))
+    (np.int64(20), np.int64(80), 3)
+    """
+    steps = len(epochs)
+    blocks = int(np.clip(steps * fraction // least, 1, 10))
+    length = round(steps * fraction / blocks)
+    testing = np.zeros(steps, dtype=bool)
+    if length >= 1:
+        # each block in the middle of its share of the recording
+        starts = (np.arange(blocks) + 0.5) * steps / blocks - length / 2
+        for start in starts.astype(int):
+            testing[start : start + length] = True
+    runs = np.r_[0, np.cumsum((np.diff(epochs) != 0) | (np.diff(testing.astype(int)) != 0))]
+    return np.where(testing, -1, runs), np.where(testing, runs, -1)

@@ -1,0 +1,40 @@
+"""What the kernels compute: a similarity ψ as a sum of terms, each on a run of coordinates."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+__all__ = ["Similarity"]
+
+
+class Similarity(Protocol):
+    """ψ as a sum over coordinates, with the pieces the streamed loss needs.
+
+    Shapes: reference (model, B, d), other (model, N, d); `rowwise` takes shapes that broadcast. A similarity
+    -Σ|a - b|ᵖ may say so by an attribute `exponent` = p of its class (0: the dot product); then the GPU kernel
+    computes it.
+    """
+
+    on_sphere: bool
+
+    def rowwise(self, reference: Tensor, other: Tensor) -> Tensor:
+        """ψ of row i with row i: (model, B)."""
+        ...
+
+    def pairwise(self, reference: Tensor, other: Tensor) -> Tensor:
+        """ψ of every row with every row: (model, B, N)."""
+        ...
+
+    def pull(self, weight: Tensor, reference: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of Σ weight · pairwise with respect to reference and other."""
+        ...
+
+    def rescale(self, temperature: float) -> float:
+        """The factor on the coordinates that divides ψ by the temperature."""
+        ...
+
+
+Term = tuple[Similarity, slice]
+"""One summand of ψ: which similarity, on which coordinates."""

@@ -1,0 +1,158 @@
+"""Everything that can be wrong with a model and its data, found before training starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+
+import numpy as np
+import pandas as pd
+
+from ..data.recording import Recording, nearest
+from ..data.treatment import Treatment
+from ..networks.encoders import build_encoder, window_of
+from ..spaces.base import Space, reported
+from ..spaces.discrete import Discrete
+from ..spaces.follow import Follow
+from ..spaces.positives import known
+from ..spaces.regress import Regress
+from ..spaces.time import Time
+from ..training.penalty import schedule_of
+
+__all__ = ["check_parameters", "check_recording", "check_treatment", "resolve_spaces"]
+
+
+def check_parameters(model) -> None:
+    """Check the parameters of an estimator on their own, without data."""
+    for name, least in {"seeds": 1, "steps": 1, "batch_size": 2}.items():
+        value = getattr(model, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name}={value!r}: expected an integer of at least {least}.")
+    if model.n_jobs is not None and (not isinstance(model.n_jobs, Integral) or model.n_jobs == 0):
+        raise ValueError(f"n_jobs={model.n_jobs!r}: expected a number of processes, -1 for all cores, or None.")
+    if model.hybrid not in ("whole", "separate"):
+        raise ValueError(f"hybrid={model.hybrid!r}: expected 'whole' or 'separate'.")
+    if not _number(model.learning_rate) or not 0 < model.learning_rate < 1:
+        raise ValueError(f"learning_rate={model.learning_rate!r}: expected a number between 0 and 1.")
+    fraction = model.validation_fraction
+    if not _number(fraction) or not 0 <= fraction <= 0.5:
+        raise ValueError(f"validation_fraction={fraction!r}: expected a number from 0 to 0.5.")
+    if model.early_stop is not None and not (_number(model.early_stop) and model.early_stop > 0):
+        raise ValueError(f"early_stop={model.early_stop!r}: expected a positive number, or None.")
+    schedule_of(model.penalty)
+
+
+def _number(value) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def resolve_spaces(spaces, recording: Recording) -> dict[str, Space]:
+    """The spaces of a model: those given, checked against the recording's variables, or the default ones.
+
+    >>> list(resolve_spaces(None, Recording(np.eye(3), {"x": [1.0, 2.0, 3.0]})))
+    ['variables', 'rest']
+    """
+    variables = recording.variables
+    if spaces is None:
+        follow = {"variables": Follow(tuple(variables), dim=variables.shape[1])} if variables.shape[1] else {}
+        spaces = {**follow, "rest": Time(dim=3)}
+    if not isinstance(spaces, Mapping) or not spaces:
+        raise ValueError(f"spaces={spaces!r}: expected a dict such as {{'rest': ascribo.Time(dim=3)}}.")
+    for name, space in spaces.items():
+        if not isinstance(name, str) or not isinstance(space, Space):
+            raise ValueError(
+                f"spaces[{name!r}]={space!r}: expected a name and one of Follow, Time, Discrete, Regress."
+            )
+        for variable in space.variables:
+            _check_variable(name, space, variable, variables)
+    if not reported(spaces):
+        raise ValueError(
+            f"all spaces ({', '.join(spaces)}) are nuisances: nothing would be reported. Set nuisance only for "
+            "what you do not ask about."
+        )
+    return dict(spaces)
+
+
+def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFrame) -> None:
+    if variable not in variables:
+        if not variables.shape[1]:
+            raise ValueError(f"space {name!r} needs variable {variable!r}, but no variables (y) were given.")
+        raise ValueError(f"space {name!r}: no variable called {variable!r}{nearest(variable, variables)}")
+    column = variables[variable]
+    if not isinstance(space, Discrete):
+        if not pd.api.types.is_numeric_dtype(column):
+            raise ValueError(
+                f"space {name!r}: variable {variable!r} is {column.dtype}, but {type(space).__name__} needs "
+                f"numbers. Use ascribo.Discrete({variable!r}, dim=...) for labels."
+            )
+        if np.isinf(column.to_numpy(dtype=float)).any():
+            raise ValueError(
+                f"space {name!r}: variable {variable!r} holds infinity. Replace it, by NaN where it is unknown."
+            )
+    distinct = list(dict.fromkeys(column.dropna()))
+    if len(distinct) < 2:
+        what = f"has one value, {distinct[0]!r}" if distinct else "is missing everywhere"
+        raise ValueError(f"space {name!r}: variable {variable!r} {what}: there is nothing to learn from it.")
+
+
+def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) -> Recording:
+    """Check a recording against a model; returns it without its constant channels where they may be dropped."""
+    steps = len(recording)
+    if steps < 2:
+        raise ValueError(
+            f"the recording has n_samples = {steps}, one time step: contrastive learning compares steps. Pass more."
+        )
+    constant = recording.constant_channels()
+    if constant:
+        shown = ", ".join(constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
+        if len(constant) == recording.X.shape[1]:
+            raise ValueError(f"all {len(constant)} channels are constant ({shown}): there is nothing to embed.")
+        if not model.drop_constant:
+            raise ValueError(
+                f"{len(constant)} of {recording.X.shape[1]} channels never change: {shown}. Remove them, or pass "
+                "drop_constant=True to leave them out."
+            )
+        keep = [name for name in recording.channel_names if name not in set(constant)]
+        recording = recording.take_channels(keep)
+    if steps < model.batch_size:
+        raise ValueError(
+            f"the recording has {steps} time steps, fewer than batch_size={model.batch_size}: pass a longer "
+            f"recording, or batch_size={max(2, steps // 2)} or less."
+        )
+    module = build_encoder(model.encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
+    longest = int(np.bincount(recording.epochs).max())
+    if (window := window_of(module)) > longest:
+        raise ValueError(
+            f"the encoder's window of {window} time steps is longer than the longest epoch ({longest}): use a "
+            "shorter window or longer epochs."
+        )
+    for name, space in spaces.items():
+        if isinstance(space, Time) and max(space.offsets) >= longest:
+            raise ValueError(
+                f"space {name!r}: offset {max(space.offsets)} reaches beyond the longest epoch ({longest} steps)."
+            )
+        if isinstance(space, Follow | Regress | Discrete):
+            present = int(known(space, recording.variables).sum())
+            if present < 2:
+                raise ValueError(
+                    f"space {name!r}: {list(space.variables)} are known together at {present} time steps only."
+                )
+    return recording
+
+
+def check_treatment(recording: Recording, fitted_to: Treatment | None) -> None:
+    """Refuse a recording that was treated otherwise than the one a model was fitted to.
+
+    What is not known, of a recording made from an array, is taken to be right.
+    """
+    given = recording.treatment
+    if given is None or fitted_to is None or given == fitted_to:
+        return
+    statistics = str(given) == str(fitted_to) and given.counted == fitted_to.counted
+    raise ValueError(
+        f"the recording was treated otherwise than the one the model was fitted to: {given}"
+        + (", with means and spreads of its own" if statistics else "")
+        + f", instead of {fitted_to}"
+        + (" with those of the model" if statistics else "")
+        + ". Make it with treatment=model.model_.treatment; pynapple objects are treated by the model itself."
+    )

@@ -1,0 +1,368 @@
+"""The scikit-learn face: from a recording and its variables to an embedding and an attribution map."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import xarray as xr
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..attribution import METHODS
+from ..attribution.maps import AttributionMaps
+from ..data.accept import as_recording
+from ..data.formats.containers import in_kind
+from ..data.recording import Recording
+from ..data.segments import evenly
+from ..spaces.base import reported
+from ..spaces.pairs import Pairs
+from ..support.compute import device_of, one_thread
+from ..training.penalty import Auto, schedule_of
+from ..training.processes import train_in_processes
+from ..training.settings import Settings
+from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
+from .fitted import FittedModel
+from .fitting import Prepared, finish, prepare, targets_of
+from .goodness import Fit, goodness_of_fit
+from .saving import save
+
+__all__ = ["ContrastiveEmbedding"]
+
+
+class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
+    """Embed a recording by regularized contrastive learning and attribute its spaces to its channels.
+
+    Parameters
+    ----------
+    spaces : dict name -> space
+        Blocks of the embedding and what drives them: `Follow`, `Time`, `Discrete`, `Regress`. None: a space
+        "variables" that follows all of y, one dimension each, beside a `Time` space "rest" of 3 dimensions;
+        without y only the latter.
+    hybrid : "whole" or "separate"
+        Whether a time objective sees the dimensions of all spaces (the papers' choice) or only its own.
+    seeds : int
+        Number of models, trained together from different initial values and batches.
+    steps, batch_size : int
+        Training steps, and references, positives and negatives in each.
+    penalty : "auto", a number, or a schedule
+        Weight λ of ‖J_f‖²: see `ascribo.training.penalty`.
+    encoder : "mlp", "convolution", MLP(...), Convolution(...) or an nn.Module
+    device : "auto", "cpu", "cuda", ...
+    random_state : int, RandomState or None
+    learning_rate : float
+    exact_penalty : bool
+        Compute ‖J_f‖² exactly rather than by one random projection a step.
+    early_stop : float or None
+        Stop when loss and penalty move by less than this share of their total change.
+    validation_fraction : float
+        Share of the recording, in ten blocks of time, kept from training to measure the goodness of fit.
+        0: measure it on the training data.
+    drop_constant : bool
+        Leave out channels that never change, instead of refusing them.
+    n_jobs : int or None
+        Processes over which the seeds are spread on a CPU (None: 1). Each uses one thread.
+    checkpoint : path or None
+        A folder in which the state is kept while fitting; a killed fit, started again, goes on from there.
+    progress : bool
+        Show a progress bar for anything that takes over two seconds.
+
+    Attributes
+    ----------
+    goodness_of_fit_ : DataFrame
+        One row per space: space, infonce, chance, bits, collapsed, left_out (time steps whose variables are
+        missing), bits_low and bits_high (95%, over blocks of time), held_out (False if the recording was too short
+        to hold anything out).
+    history_ : Dataset
+        infonce (step, seed, space), penalty and lambda (step, seed); the λ found, one per seed, is
+        `history_.attrs["lambda"]`.
+    kept_channels_ : list of int
+        Positions of the channels in use; fewer than X has only with drop_constant=True.
+    model_ : FittedModel
+        The encoders and decoders themselves.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=2, hidden=2, steps=2000)
+    >>> spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
+    >>> model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=30, random_state=0)
+    >>> model.fit(data).transform(data).shape
+    (2000, 4)
+    """
+
+    def __init__(
+        self,
+        spaces=None,
+        *,
+        hybrid="whole",
+        seeds=4,
+        steps=3000,
+        batch_size=512,
+        penalty="auto",
+        encoder="mlp",
+        device="auto",
+        random_state=None,
+        learning_rate=1e-3,
+        exact_penalty=False,
+        early_stop=1e-3,
+        validation_fraction=0.1,
+        drop_constant=False,
+        n_jobs=None,
+        checkpoint=None,
+        progress=True,
+    ):
+        self.spaces = spaces
+        self.hybrid = hybrid
+        self.seeds = seeds
+        self.steps = steps
+        self.batch_size = batch_size
+        self.penalty = penalty
+        self.encoder = encoder
+        self.device = device
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.exact_penalty = exact_penalty
+        self.early_stop = early_stop
+        self.validation_fraction = validation_fraction
+        self.drop_constant = drop_constant
+        self.n_jobs = n_jobs
+        self.checkpoint = checkpoint
+        self.progress = progress
+
+    def fit(self, X, y=None):
+        """Fit all seeds to X (time, channel) and y (time, variable), or to a `Recording`."""
+        check_parameters(self)
+        given = as_recording(X, y)
+        spaces = resolve_spaces(self.spaces, given)
+        recording = check_recording(self, given, spaces)
+        device = device_of(self.device)
+        prepared = prepare(
+            recording,
+            spaces,
+            encoder=self.encoder,
+            hybrid=self.hybrid,
+            validation_fraction=self.validation_fraction,
+        )
+        settings = settings_of(self, device)
+        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.seeds).tolist()
+        with one_thread():
+            trained = train_in_processes(
+                prepared.problem,
+                seeds,
+                settings,
+                n_jobs=1 if self.n_jobs is None or device.type != "cpu" else self.n_jobs,
+                progress=self.progress,
+                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            )
+            ((model, fit),) = finish(
+                [prepared],
+                [trained.parameters],
+                [seeds],
+                batch_size=settings.batch_size,
+                decoder_steps=settings.decoder_steps,
+                device=device,
+                progress=self.progress,
+            )
+        if self.checkpoint is not None:  # nothing is left to resume
+            for file in Path(self.checkpoint).glob("seeds-*.safetensors"):
+                file.unlink()
+        history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
+        return self._fitted(given, prepared, model, fit, history)
+
+    def _fitted(self, given: Recording, prepared: Prepared, model: FittedModel, fit: Fit, history: xr.Dataset):
+        """Take over what was fitted to a recording, here or elsewhere; `given` has the channels left out, too."""
+        self.model_, self.history_ = replace(model, treatment=given.treatment), history
+        self.goodness_of_fit_ = fit.table()
+        self.goodness_of_fit_["held_out"] = prepared.held_out
+        if prepared.held_out:
+            self.goodness_of_fit_["left_out"] += list(prepared.problem.pairs.left_out.values())
+        if isinstance(schedule_of(self.penalty), Auto) and not all(history.attrs["lambda"]):
+            warnings.warn(
+                f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
+                "steps, or a fixed penalty.",
+                stacklevel=3,
+            )
+        self.n_features_in_ = given.X.shape[1]
+        self.kept_channels_ = [given.channel_names.index(name) for name in prepared.recording.channel_names]
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if given.named_channels:
+            self.feature_names_in_ = np.array(given.channel_names, dtype=object)
+        return self
+
+    def transform(self, X, seed=None):
+        """Embedding of X (time, channel) or of a `Recording`: (time, dim) float32.
+
+        It comes back as what came in: a DataFrame with its index, a DataArray with its time, pynapple as a TsdFrame
+        with its time support; an array otherwise. Data from pynapple are first treated like those the model was
+        fitted to; anything else is taken as treated.
+
+        seed : one seed's own embedding. None: the mean over seeds, each space aligned to the best seed's first;
+            seeds in which a space collapsed do not count for it.
+        """
+        recording = self._check(X)
+        model = self.model_.to(device_of(self.device))
+        if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
+            raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
+        with one_thread():
+            z = model.embed(recording, None if seed is None else int(seed))
+        if _get_output_config("transform", self)["dense"] != "default":  # scikit-learn puts it into what was set
+            return z
+        spaces = [name for name, space in model.spaces.items() for _ in range(space.dim)]
+        return in_kind(z, X, recording, list(self.get_feature_names_out()), spaces)
+
+    def score(self, X, y=None):
+        """Bits above chance, log₂ N - InfoNCE, summed over spaces (but nuisances) and averaged over seeds.
+
+        Higher is better; pass held-out data. N is the number of candidates, at most `batch_size`. The embedding is
+        taken at its own temperature, so a model that is too sure of itself scores low (`goodness_of_fit_` takes the
+        best of five).
+        """
+        recording = self._check(X, y)
+        spaces, model = self.model_.spaces, self.model_.to(device_of(self.device))
+        resolve_spaces(spaces, recording)
+        pairs = Pairs(spaces, recording.variables, recording.epochs)
+        targets = targets_of(spaces, recording, model.regressions)
+        with one_thread():
+            fit = goodness_of_fit(
+                *(model.embedder, model.parameters, spaces, model.standardise(recording.X)),
+                *(recording.epochs, pairs, targets),
+                batch=int(min(self.batch_size, len(recording))),
+            )
+        return float(fit.bits.mean(0)[[not space.nuisance for space in spaces.values()]].sum())
+
+    def attribute(
+        self, X, y=None, *, method="unique_variance", samples=20_000, aggregate="mean", loss="squared"
+    ) -> AttributionMaps:
+        """Which channels carry which space.
+
+        Parameters
+        ----------
+        X : (time, channel) or `Recording`, as a rule the one the model was fitted to.
+        y : (time, variable), the variables, if X is not a recording that has them. The unique variance uses them
+            where the model's spaces name them, and must have them for calls that can be trusted.
+        method : "unique_variance" (the best of all, with error bars: `maps.calls()`), "generative_gradient" (the
+            decoder's Jacobian), "tangent", the papers' "inverted_neuron_gradient" (pseudo-inverse of the encoder's
+            Jacobian), or a baseline: "neuron_gradient", "integrated_gradients", "feature_ablation",
+            "shapley_zeros", "shapley_shuffled", "smoothgrad", "deeplift".
+        samples : aggregate over this many time steps, evenly spaced; None for all. (The unique variance takes all
+            it can use, at most 100,000.)
+        aggregate : "mean", "median" or "maximum" over time of the absolute entries; not for the unique variance.
+        loss : "squared", or "poisson" for channels that are counts; for the unique variance.
+        """
+        if method not in METHODS:
+            raise ValueError(f"method={method!r}: expected one of {list(METHODS)}.")
+        if samples is not None and (not isinstance(samples, int | np.integer) or samples < 1):
+            raise ValueError(f"samples={samples!r}: expected an integer of at least 1, or None for all.")
+        if aggregate not in ("mean", "median", "maximum"):
+            raise ValueError(f"aggregate={aggregate!r}: expected 'mean', 'median' or 'maximum'.")
+        if loss not in ("squared", "poisson"):
+            raise ValueError(f"loss={loss!r}: expected 'squared' or 'poisson'.")
+        if method == "unique_variance" and aggregate != "mean":
+            raise ValueError(f"aggregate={aggregate!r}: the unique variance is a mean over held-out time.")
+        if method != "unique_variance" and loss != "squared":
+            raise ValueError(f"loss={loss!r} is for method='unique_variance': {method} predicts nothing.")
+        recording = self._check(X, y)
+        steps = evenly(len(recording), samples)
+        model = self.model_.to(device_of(self.device))
+        wanted = [v for space in model.spaces.values() for v in space.variables if v not in recording.variables]
+        if method == "unique_variance" and wanted:
+            warnings.warn(
+                f"the recording has no {', '.join(wanted)}: their spaces are judged by their embedding, which may "
+                "have leaked into others. Pass y, or a recording with its variables, for calls to be trusted.",
+                stacklevel=2,
+            )
+        if not model.weight.any():
+            raise ValueError(
+                f"all spaces ({', '.join(reported(model.spaces))}) have collapsed: their held-out InfoNCE is at "
+                "chance, so there is nothing to attribute. See model.goodness_of_fit_."
+            )
+        with one_thread():
+            maps = model.attribute(recording, method, steps, aggregate=aggregate, loss=loss, progress=self.progress)
+            maps = maps.with_units(recording.units)
+        for name, why in maps.refused.items():
+            warnings.warn(f"space {name!r} has no map: {why}", stacklevel=2)
+        if maps.rank_deficient > 0.5:
+            warnings.warn(
+                f"{method}: {maps.rank_deficient:.0%} of the samples were left out of the map: their Jacobian has "
+                "no inverse, because an output is at its limit or the recording has fewer dimensions. "
+                "method='generative_gradient' uses all samples.",
+                stacklevel=2,
+            )
+        return maps
+
+    def save(self, folder):
+        """Write the fitted model to a folder; `ascribo.load` reads it."""
+        check_is_fitted(self)
+        return save(self, folder)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the embedding dimensions: the space's name and a number."""
+        check_is_fitted(self)
+        names = [f"{name}{k}" for name, space in self.model_.spaces.items() for k in range(space.dim)]
+        return np.array(names, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def _check(self, X, y=None) -> Recording:
+        """X as a recording of the channels the model was fitted to."""
+        check_is_fitted(self)
+        fitted_to = self.model_.treatment
+        recording = as_recording(X, y, treatment=fitted_to)
+        check_treatment(recording, fitted_to)
+        if isinstance(X, pd.DataFrame | np.ndarray):  # names in another order, or missing
+            validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
+        elif recording.named_channels and hasattr(self, "feature_names_in_"):
+            fitted = list(self.feature_names_in_)
+            if recording.channel_names != fitted:
+                raise ValueError(
+                    f"the channels are {recording.channel_names[:4]}..., the model was fitted to {fitted[:4]}...: "
+                    "pass the same channels in the same order (recording.take_channels does both)."
+                )
+        if recording.X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {recording.X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if len(self.kept_channels_) < self.n_features_in_:
+            recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
+        return recording
+
+
+def settings_of(model, device: torch.device) -> Settings:
+    """How an estimator is to be trained."""
+    return Settings(
+        steps=int(model.steps),
+        batch_size=int(model.batch_size),
+        learning_rate=float(model.learning_rate),
+        schedule=schedule_of(model.penalty),
+        exact_penalty=bool(model.exact_penalty),
+        early_stop=model.early_stop,
+        device=str(device),
+    )
+
+
+def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
+    """The curves of training as `history_` has them; the last λ of each seed is an attribute."""
+    weights = curves["lambda"]
+    last = [column[np.isfinite(column)][-1] for column in weights.T]
+    return xr.Dataset(
+        {
+            "infonce": (("step", "seed", "space"), curves["infonce"]),
+            "mse": (("step", "seed", "regression"), curves["mse"]),
+            "penalty": (("step", "seed"), curves["penalty"]),
+            "lambda": (("step", "seed"), weights),
+        },
+        coords={"space": objectives},
+        attrs={"lambda": [float(value) for value in last]},
+    )

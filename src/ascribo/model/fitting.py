@@ -1,0 +1,254 @@
+"""From a recording to a fitted model, in three steps: prepare the problem, train the encoders, learn the way back.
+
+The estimator takes them for one recording and several seeds. Experiments take them for many recordings at once:
+what has one shape trains as one stack, and so do the decoders.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..attribution.generative import decoder_embedding, decoder_inputs
+from ..data.recording import Recording
+from ..data.segments import hold_out
+from ..data.standardised import channel_statistics, standardised, steps_held
+from ..networks.alignment import Alignment, align
+from ..networks.encoders import build_encoder, window_of
+from ..networks.stack import Embedder
+from ..spaces.base import Space, layout
+from ..spaces.pairs import Pairs
+from ..spaces.positives import regression_statistics, regression_targets
+from ..spaces.regress import Regress
+from ..training.decoders import fit_decoders
+from ..training.loop import train
+from ..training.objective import objectives_of
+from ..training.penalty import Schedule
+from ..training.problem import Problem
+from ..training.settings import DECODER_STEPS, Settings
+from ..training.stacks import pack, train_stack
+from .fitted import FittedModel
+from .goodness import TEMPERATURES, Fit, goodness_of_fit
+
+__all__ = ["Prepared", "finish", "fit_many", "prepare", "targets_of"]
+
+DECODED = 100_000
+"""Most time steps a decoder is fitted to."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A recording and the problem made of it.
+
+    judged, testing : pairs and segments of the held-out time; those of the training if nothing is held out.
+    mean, scale : (channel,) float64, what the channels are standardised with.
+    regressions : for each Regress space the mean and spread (2, dim) of its targets.
+    """
+
+    recording: Recording
+    problem: Problem
+    judged: Pairs
+    testing: np.ndarray
+    mean: np.ndarray
+    scale: np.ndarray
+    regressions: dict[str, np.ndarray]
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the goodness of fit is measured on time the encoders have not seen."""
+        return self.judged is not self.problem.pairs
+
+
+def prepare(
+    recording: Recording,
+    spaces: Mapping[str, Space],
+    *,
+    encoder: object = "mlp",
+    hybrid: str = "whole",
+    validation_fraction: float = 0.1,
+    one_scale: bool = False,
+) -> Prepared:
+    """Standardise the channels, hold out blocks of time, index the pairs.
+
+    one_scale : divide all channels by one number instead of each by its own standard deviation: attributions in the
+        channels' own units, as the papers have them.
+    """
+    module = build_encoder(encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
+    pairs, training, judged, testing = _split(recording, spaces, module, validation_fraction)
+    statistics = {
+        name: regression_statistics(space, recording.variables, np.flatnonzero(training >= 0))
+        for name, space in spaces.items()
+        if isinstance(space, Regress)
+    }
+    mean, scale = channel_statistics(recording.X)
+    if one_scale:
+        scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
+    standard = standardised(recording.X, mean, scale)
+    targets = targets_of(spaces, recording, statistics)
+    problem = Problem(module, spaces, objectives_of(spaces, hybrid), standard, training, pairs, targets)
+    return Prepared(recording, problem, judged, testing, mean, scale, statistics)
+
+
+def targets_of(
+    spaces: Mapping[str, Space], recording: Recording, statistics: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What the Regress spaces predict, standardised with their statistics: name -> (time, dim)."""
+    return {
+        name: regression_targets(spaces[name], recording.variables, value)  # type: ignore[arg-type]
+        for name, value in statistics.items()
+    }
+
+
+def finish(
+    prepared: Sequence[Prepared],
+    parameters: Sequence[Mapping[str, Tensor]],
+    seeds: Sequence[Sequence[int]],
+    *,
+    batch_size: int,
+    decoder_steps: int = DECODER_STEPS,
+    device: torch.device | str = "cpu",
+    progress: bool = True,
+    alignments: Callable[[Sequence[Tensor], int], Sequence[Alignment]] | None = None,
+) -> list[tuple[FittedModel, Fit]]:
+    """Judge trained encoders on held-out time, align their seeds, and fit the decoders.
+
+    parameters, seeds : for each recording the stacked parameters (seed, ...) of its models, and their seeds. The
+    decoders of recordings of one shape are fitted as one stack.
+    alignments : makes the alignments of recordings that have a basis in common, from their embeddings (seed, time,
+    dim) and the best seed; by default each recording has its own.
+    """
+    fits, embeddings, goals = [], [], []
+    for item, given, own in zip(prepared, parameters, seeds, strict=True):
+        problem, epochs = item.problem, item.recording.epochs
+        embedder = Embedder(problem.module, problem.spaces)
+        standard = problem.X.to(device)
+        stacked = {name: value.to(device) for name, value in given.items()}
+        fit = goodness_of_fit(
+            *(embedder, stacked, problem.spaces, standard, item.testing, item.judged, problem.targets),
+            batch=min(batch_size, int((item.testing >= 0).sum())),
+            seed=own[0],
+            temperatures=TEMPERATURES,
+        )
+        # The way back from the embedding to the channels, from each step's neighbours in time.
+        most = steps_held(DECODED, standard.shape[1])
+        steps, neighbours = decoder_inputs(epochs, most, np.random.default_rng(own[0]))
+        embed = partial(embedder.embed, stacked, standard, epochs)
+        around = (embed(neighbours[:, 0]) + embed(neighbours[:, 1])) / 2
+        z = decoder_embedding(embed(steps), around, problem.spaces)
+        fits.append(fit)
+        embeddings.append(z)
+        goals.append(standard[torch.from_numpy(steps).to(device)])
+    if alignments is None:
+        each = zip(embeddings, prepared, fits, strict=True)
+        aligned = [align(z, layout(p.problem.spaces), int(f.bits.sum(1).argmax())) for z, p, f in each]
+    else:
+        best = int(np.sum([fit.bits.sum(1) for fit in fits], axis=0).argmax())
+        aligned = list(alignments(embeddings, best))
+    inputs = [a.to(device).to_aligned(z) for a, z in zip(aligned, embeddings, strict=True)]
+    decoders: dict[int, dict[str, Tensor]] = {}
+    for members in _alike(inputs, goals):
+        owner = np.repeat(np.arange(len(members)), [len(seeds[k]) for k in members])
+        decoder = fit_decoders(
+            [u for k in members for u in inputs[k]],
+            [goals[k] for k in members],
+            list(enumerate(owner.tolist())),
+            [seed for k in members for seed in seeds[k]],
+            steps=decoder_steps,
+            progress=progress,
+        )
+        for place, k in enumerate(members):
+            mine = torch.from_numpy(owner == place).to(device)
+            decoders[k] = {name: value[mine].cpu() for name, value in decoder.items()}
+    models = [
+        FittedModel(
+            spaces=item.problem.spaces,
+            module=item.problem.module,
+            channels=tuple(item.recording.channel_names),
+            mean=item.mean,
+            scale=item.scale,
+            parameters=dict(parameters[k]),
+            decoder=decoders[k],
+            alignment=aligned[k],
+            counted=~fits[k].collapsed,
+            regressions=item.regressions,
+        )
+        for k, item in enumerate(prepared)
+    ]
+    return list(zip(models, fits, strict=True))
+
+
+def fit_many(
+    prepared: Sequence[Prepared],
+    seeds: Sequence[Sequence[int]],
+    schedules: Sequence[Schedule],
+    settings: Settings,
+    *,
+    progress: bool = True,
+) -> list[tuple[FittedModel, Fit]]:
+    """Fit models to many recordings: on a GPU in as few stacks as memory allows, on a CPU one after the other.
+
+    seeds : for each recording the seeds of its models. schedules : for each recording its schedule of λ. `settings`
+    hold for all; its own schedule is not used.
+    """
+    trained: dict[int, dict[str, Tensor]] = {}
+    if torch.device(settings.device).type == "cuda":
+        cells = [(k, seed) for k, own in enumerate(seeds) for seed in own]
+        problems = [prepared[k].problem for k, _ in cells]
+        for members in pack(problems, settings.batch_size):
+            stack = [cells[m] for m in members]
+            done = train_stack(
+                [prepared[k].problem for k, _ in stack],
+                [seed for _, seed in stack],
+                [schedules[k] for k, _ in stack],
+                settings,
+                progress=progress,
+            )
+            for place, (k, _) in enumerate(stack):
+                one = {name: value[place : place + 1] for name, value in done.parameters.items()}
+                have = trained.get(k)
+                trained[k] = one if have is None else {n: torch.cat([have[n], one[n]]) for n in one}
+    else:
+        for k, item in enumerate(prepared):
+            plan = replace(settings, schedule=schedules[k])
+            trained[k] = train(item.problem, seeds[k], plan, progress=progress).parameters
+    return finish(
+        prepared,
+        [trained[k] for k in range(len(prepared))],
+        seeds,
+        batch_size=settings.batch_size,
+        decoder_steps=settings.decoder_steps,
+        device=settings.device,
+        progress=progress,
+    )
+
+
+def _alike(inputs: Sequence[Tensor], goals: Sequence[Tensor]) -> list[list[int]]:
+    """Numbers of the recordings whose decoders have one shape."""
+    groups: dict[tuple, list[int]] = {}
+    for k, (u, x) in enumerate(zip(inputs, goals, strict=True)):
+        groups.setdefault((u.shape[-1], x.shape[-1]), []).append(k)
+    return list(groups.values())
+
+
+def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.Module, fraction: float):
+    """Pairs and segments to train on, and to judge on; the same ones twice if nothing can be held out."""
+    epochs, variables = recording.epochs, recording.variables
+    if fraction > 0:
+        reach = max(max(getattr(s, "offsets", (getattr(s, "offset", 1),))) for s in spaces.values())
+        training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * window_of(module)))
+        try:
+            return Pairs(spaces, variables, training), training, Pairs(spaces, variables, testing), testing
+        except ValueError as error:
+            warnings.warn(
+                f"nothing could be held out ({error}): the goodness of fit is measured on the training data. Use a "
+                "longer recording or a larger validation_fraction.",
+                stacklevel=4,
+            )
+    pairs = Pairs(spaces, variables, epochs)
+    return pairs, epochs, pairs, epochs

@@ -1,0 +1,340 @@
+"""Sessions of one animal or of many in one space: an encoder for each, held together by shared variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ...attribution.maps import AttributionMaps
+from ...data.recording import Recording, nearest
+from ...spaces.base import Space, layout
+from ...spaces.regress import Regress
+from ...support.compute import device_of, one_thread
+from ..checks import check_parameters, check_recording, resolve_spaces
+from ..estimator import ContrastiveEmbedding, history_of, settings_of
+from ..fitting import Prepared, prepare
+from ..saving import save_sessions
+from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
+from .fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
+from .landmarks import Landmarks, session_consistency
+from .pairs import SessionPairs, measures_of
+
+__all__ = ["SharedEmbedding"]
+
+
+class SharedEmbedding(BaseEstimator):
+    """Embed sessions with different channels into one space, and attribute it to the channels of each.
+
+    Each session has an encoder of its own. The positive of a time step lies in any of the sessions, where the
+    shared variables (`Follow`, `Discrete`) are as they should be, so equal values end up at equal places: the
+    coordinates of these spaces, and of `Regress` spaces, are the same in all sessions. `Time` spaces are learned by
+    each session on its own; nothing says which of their coordinates correspond, and they are not comparable.
+
+    Parameters
+    ----------
+    spaces : dict name -> space
+        Blocks of the embedding. A session that has not all variables of a space does without that space. None: a
+        space "variables" that follows all variables that the sessions share, beside a `Time` space "rest" of 3
+        dimensions.
+    hybrid, seeds, steps, batch_size, penalty, encoder, device, random_state, learning_rate, exact_penalty,
+    early_stop, validation_fraction, drop_constant, checkpoint, progress :
+        as of `ContrastiveEmbedding`; `batch_size` is the number of references in each session.
+
+    Attributes
+    ----------
+    sessions_ : dict name -> ContrastiveEmbedding
+        Each session's part, a fitted estimator of its own: for figures, tests and everything that takes one.
+    goodness_of_fit_ : DataFrame
+        One row per session and space, as of `ContrastiveEmbedding`: pairs within the session, on held-out time.
+    overlap_ : DataFrame
+        space, session, other, share: how much of a session has a counterpart in another one. Pairs without do not
+        count in training.
+    history_ : Dataset
+        infonce (session, step, seed, space), penalty and lambda (session, step, seed).
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> recordings = {
+    ...     "rat1": asc.simulate.box(seed=1, observed=1, hidden=1, channels=(6, 6), steps=1000),
+    ...     "rat2": asc.simulate.box(seed=2, observed=1, hidden=1, channels=(4, 5), steps=800),
+    ... }
+    >>> spaces = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
+    >>> shared = asc.SharedEmbedding(spaces, seeds=1, steps=20, batch_size=64, penalty=0.0, random_state=0)
+    >>> z = shared.fit(recordings).transform(recordings)
+    >>> z["rat1"].shape, z["rat2"].shape
+    ((1000, 2), (800, 2))
+    >>> list(shared.consistency().columns)
+    ['space', 'source', 'target', 'r2', 'r2_unaligned', 'bins']
+    """
+
+    n_jobs = None  # for `check_parameters`: all encoders train in one process
+
+    def __init__(
+        self,
+        spaces=None,
+        *,
+        hybrid="whole",
+        seeds=4,
+        steps=3000,
+        batch_size=512,
+        penalty="auto",
+        encoder="mlp",
+        device="auto",
+        random_state=None,
+        learning_rate=1e-3,
+        exact_penalty=False,
+        early_stop=1e-3,
+        validation_fraction=0.1,
+        drop_constant=False,
+        checkpoint=None,
+        progress=True,
+    ):
+        self.spaces = spaces
+        self.hybrid = hybrid
+        self.seeds = seeds
+        self.steps = steps
+        self.batch_size = batch_size
+        self.penalty = penalty
+        self.encoder = encoder
+        self.device = device
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.exact_penalty = exact_penalty
+        self.early_stop = early_stop
+        self.validation_fraction = validation_fraction
+        self.drop_constant = drop_constant
+        self.checkpoint = checkpoint
+        self.progress = progress
+
+    def fit(self, recordings, y=None):
+        """Fit all sessions, a dict of names and recordings (or arrays of channels, with y a dict of variables)."""
+        check_parameters(self)
+        given = recordings_of(recordings, y)
+        if len(given) < 2:
+            raise ValueError("one session has nothing to share its space with: use ContrastiveEmbedding.")
+        spaces = shared_spaces(self.spaces, given)
+        prepared = {name: self._prepare(name, recording, spaces) for name, recording in given.items()}
+        statistics = joint_statistics(spaces, list(prepared.values()))
+        prepared = {name: with_targets(part, statistics) for name, part in prepared.items()}
+        measures = measures_of(spaces, [recording.variables for recording in given.values()])
+        pairs = SessionPairs(spaces, [member_of(part) for part in prepared.values()], measures)
+        overlap = check_overlap(pairs, list(given), list(given))
+        draw = check_random_state(self.random_state).randint
+        self.seeds_: list[int] = draw(np.iinfo(np.int32).max, size=self.seeds).tolist()
+        self.spaces_, self.measures_, self.overlap_ = spaces, measures, overlap
+        self.sessions_: dict[str, ContrastiveEmbedding] = {}
+        self.landmarks_: dict[str, Landmarks] = {}
+        self._train(given, prepared, pairs)
+        return self
+
+    def add_session(self, name, recording, y=None, *, steps=None):
+        """Fit one more session into the space; all others stay as they are, to the last bit.
+
+        The new encoders are trained against what the model has kept of the other sessions (`landmarks_`, up to
+        20,000 time steps of each), so the other recordings are not needed.
+
+        steps : training steps, those of the model by default.
+        """
+        check_is_fitted(self)
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1):
+            raise ValueError(
+                f"steps={steps!r}: expected an integer of at least 1, or None for the model's {self.steps}."
+            )
+        if name in self.sessions_:
+            raise ValueError(f"there is a session {name!r} already: choose another name.")
+        given = recordings_of({name: recording}, None if y is None else {name: y})
+        models = {other: part.model_ for other, part in self.sessions_.items()}
+        spaces = shared_spaces(self.spaces_, given, {other: model.spaces for other, model in models.items()})
+        statistics = {n: value for model in models.values() for n, value in model.regressions.items()}
+        prepared = {name: with_targets(self._prepare(name, given[name], spaces), statistics)}
+        measures = with_labels(self.measures_, prepared[name])
+        members = [member_of(prepared[name])]
+        members += [frozen_member(model, self.landmarks_[other]) for other, model in models.items()]
+        pairs = SessionPairs(spaces, members, measures)
+        overlap = check_overlap(pairs, [name, *models], [name])
+        self._train(given, prepared, pairs, None if steps is None else int(steps))
+        self.measures_, self.overlap_ = measures, pd.concat([self.overlap_, overlap], ignore_index=True)
+        return self
+
+    def transform(self, recordings, session=None, seed=None):
+        """Embedding in the coordinates that all sessions share: (time, dim) float32.
+
+        recordings : a recording (or channels) of the session `session`, or a dict of them; then a dict comes back.
+        seed : one seed's own embedding. None: the mean over seeds, aligned to the same seed in all sessions.
+
+        The dimensions of spaces that a session does not have are NaN.
+        """
+        named, single = self._named(recordings, session)
+        out = {}
+        for name, recording in named.items():
+            z, own = self.sessions_[name].transform(recording, seed=seed), self.sessions_[name].model_.spaces
+            if len(own) < len(self.spaces_):
+                values = np.asarray(z)
+                z = np.full((len(values), sum(s.dim for s in self.spaces_.values())), np.nan, np.float32)
+                whole, here = layout(self.spaces_), layout(own)
+                for space in own:
+                    z[:, whole[space]] = values[:, here[space]]
+            out[name] = z
+        return out[session] if single else out
+
+    def attribute(
+        self,
+        recordings,
+        session=None,
+        y=None,
+        *,
+        method="unique_variance",
+        samples=20_000,
+        aggregate="mean",
+        loss="squared",
+    ) -> AttributionMaps | dict[str, AttributionMaps]:
+        """Which channels carry which space: the maps of a session, or of a dict of recordings a dict of maps.
+
+        recordings, session : as of `transform`. y : variables of the session, or a dict of them, where recordings
+        are arrays. The other parameters are those of `ContrastiveEmbedding.attribute`.
+        """
+        named, single = self._named(recordings, session)
+        own = {session: y} if single else dict(y or {})
+        if strange := [name for name in own if name not in named]:
+            raise ValueError(f"y has variables of {strange[0]!r}, of which there is no recording.")
+        options = {"method": method, "samples": samples, "aggregate": aggregate, "loss": loss}
+        out = {
+            name: self.sessions_[name].attribute(recording, own.get(name), **options)
+            for name, recording in named.items()
+        }
+        return out[session] if single else out
+
+    def consistency(self, recordings=None, *, held_out=True) -> pd.DataFrame:
+        """How far the sessions' embeddings agree where their variables do.
+
+        Time steps of different sessions do not match, so each embedding is averaged within bins of the variables
+        (about 20 steps each), or for each label, and the bins that both sessions visit are compared.
+
+        Parameters
+        ----------
+        recordings : dict of recordings to compare; None: the time steps that were kept when fitting.
+        held_out : of those take only what the encoders were not trained on (if anything was held out).
+
+        Returns
+        -------
+        DataFrame with a row for each space and ordered pair of sessions: space, source, target, r2 (of the target's
+        means from the source's, after the best affine map), r2_unaligned (taken as they are: the space is shared,
+        so no map should be needed) and bins. Embeddings that have nothing in common reach an r2 of about dim /
+        (bins - 1), and an r2_unaligned of about 0 or less. NaN where the bins are too few. `Time` spaces are not
+        compared.
+        """
+        check_is_fitted(self)
+        models = {name: part.model_ for name, part in self.sessions_.items()}
+        tables, z = {}, {}
+        if recordings is not None:
+            for name, recording in self._named(recordings_of(recordings), None)[0].items():
+                tables[name], z[name] = recording.variables, self.sessions_[name].transform(recording)
+                for variable in {v for s in models[name].spaces.values() for v in s.variables}:
+                    if variable not in recording.variables:
+                        raise ValueError(f"session {name!r}: the recording has no variable {variable!r}.")
+        else:
+            for name, marks in self.landmarks_.items():
+                chosen = marks.held_out if held_out and marks.held_out.any() else np.ones(len(marks.held_out), bool)
+                tables[name] = marks.variables[chosen]
+                z[name] = models[name].consensus(marks.z[:, chosen]).numpy()
+        return session_consistency({n: models[n] for n in z}, tables, z, self.spaces_, self.measures_)
+
+    @property
+    def goodness_of_fit_(self) -> pd.DataFrame:
+        """One row per session and space."""
+        parts = [part.goodness_of_fit_.assign(session=name) for name, part in self.sessions_.items()]
+        table = pd.concat(parts, ignore_index=True)
+        return table.loc[:, ["session", *table.columns.drop("session")]]
+
+    @property
+    def history_(self) -> xr.Dataset:
+        """The curves of all sessions; NaN for spaces that a session does not have."""
+        parts: list[xr.Dataset] = []
+        for part in self.sessions_.values():
+            curves = part.history_.drop_attrs()
+            regressions = [name for name, space in part.model_.spaces.items() if isinstance(space, Regress)]
+            parts.append(curves.assign_coords(step=np.arange(curves.sizes["step"]), regression=regressions))
+        names = pd.Index(list(self.sessions_), name="session")
+        table = xr.concat(parts, dim=names, join="outer", coords="minimal", compat="override", data_vars="all")
+        contrastive = [name for name, space in self.spaces_.items() if not isinstance(space, Regress)]
+        return table.sel(space=contrastive)  # in the model's order
+
+    def save(self, folder):
+        """Write the fitted model to a folder; `ascribo.load` reads it."""
+        check_is_fitted(self)
+        return save_sessions(self, folder)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(getattr(self, "sessions_", None))
+
+    def _named(self, recordings, session) -> tuple[dict, bool]:
+        """Recordings by session, and whether it is one alone."""
+        check_is_fitted(self)
+        several = isinstance(recordings, Mapping)
+        if not several and session is None:
+            raise ValueError(f"which session is this? Pass session=..., one of {list(self.sessions_)}.")
+        if several and session is not None:
+            raise ValueError("session is for a single recording: a dict names its sessions itself.")
+        named = dict(recordings) if several else {session: recordings}
+        for name in named:
+            if name not in self.sessions_:
+                raise ValueError(f"no session called {name!r}{nearest(name, self.sessions_)}")
+        return named, not several
+
+    def _view(self, spaces: Mapping[str, Space]) -> ContrastiveEmbedding:
+        """An estimator of one session."""
+        given = {k: v for k, v in self.get_params(deep=False).items() if k not in ("spaces", "checkpoint")}
+        return ContrastiveEmbedding(dict(spaces), **{**given, "random_state": None})
+
+    def _prepare(self, name: str, recording: Recording, spaces: Mapping[str, Space]) -> Prepared:
+        own = own_spaces(spaces, recording)
+        try:
+            resolve_spaces(own, recording)
+            checked = check_recording(self._view(own), recording, own)
+            return prepare(
+                checked,
+                own,
+                encoder=self.encoder,
+                hybrid=self.hybrid,
+                validation_fraction=self.validation_fraction,
+            )
+        except ValueError as error:
+            raise ValueError(f"session {name!r}: {error}") from error
+
+    def _train(
+        self,
+        given: Mapping[str, Recording],
+        prepared: Mapping[str, Prepared],
+        pairs: SessionPairs,
+        steps: int | None = None,
+    ) -> None:
+        """Fit the prepared sessions; those that there are already stay as they are."""
+        settings = settings_of(self, device_of(self.device))
+        file = None if self.checkpoint is None else Path(self.checkpoint) / "sessions.safetensors"
+        with one_thread():
+            fitted = fit_sessions(
+                list(prepared.values()),
+                self.spaces_,
+                pairs,
+                self.seeds_,
+                settings if steps is None else replace(settings, steps=int(steps)),
+                hybrid=self.hybrid,
+                frozen=[(part.model_, self.landmarks_[name]) for name, part in self.sessions_.items()],
+                checkpoint=file,
+                progress=self.progress,
+            )
+        if file is not None:  # nothing is left to resume
+            file.unlink(missing_ok=True)
+        for (name, part), (model, fit, curves, landmarks) in zip(prepared.items(), fitted, strict=True):
+            history = history_of(curves, [o.space for o in part.problem.objectives])
+            self.sessions_[name] = self._view(model.spaces)._fitted(given[name], part, model, fit, history)
+            self.landmarks_[name] = landmarks

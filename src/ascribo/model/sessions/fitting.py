@@ -1,0 +1,165 @@
+"""From prepared sessions to fitted ones: train the encoders, find a common basis, keep landmarks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...networks.alignment import Alignment, align_sessions
+from ...networks.stack import LOG_TEMPERATURE
+from ...spaces.base import Space, layout
+from ...spaces.regress import Regress
+from ...spaces.time import Time
+from ...training.loop import run_steps
+from ...training.objective import objectives_of
+from ...training.problem import Problem, problem_digest
+from ...training.settings import Settings
+from ..fitted import FittedModel
+from ..fitting import Prepared, finish, targets_of
+from ..goodness import Fit
+from .landmarks import Landmarks, keep_landmarks
+from .pairs import Measures, Member, SessionPairs, measures_of
+from .training import SessionSteps, learned_temperatures, own_parameters
+
+__all__ = ["FittedSession", "fit_sessions", "frozen_member", "member_of", "with_labels", "with_targets"]
+
+
+class FittedSession(NamedTuple):
+    """A session's part of a model. curves : as of `ascribo.training.loop.Trained`, of its seeds and spaces."""
+
+    model: FittedModel
+    fit: Fit
+    curves: dict[str, np.ndarray]
+    landmarks: Landmarks
+
+
+def fit_sessions(
+    prepared: Sequence[Prepared],
+    spaces: Mapping[str, Space],
+    pairs: SessionPairs,
+    seeds: Sequence[int],
+    settings: Settings,
+    *,
+    hybrid: str,
+    frozen: Sequence[tuple[FittedModel, Landmarks]] = (),
+    checkpoint: Path | None = None,
+    progress: bool = True,
+) -> list[FittedSession]:
+    """Fit sessions into one space.
+
+    spaces : of the whole model. pairs : of these sessions, then of the frozen ones, which are fitted already and
+    take part with their landmarks. checkpoint : a file to write the state to, and to go on from if it is there.
+    """
+    problems, device = [part.problem for part in prepared], torch.device(settings.device)
+    objectives = objectives_of(spaces, hybrid)
+    models = [model for model, _ in frozen]
+    engine = SessionSteps(
+        problems,
+        spaces,
+        objectives,
+        pairs,
+        seeds,
+        settings,
+        first=len(frozen),
+        frozen=[(marks.tempered(model), model.spaces) for model, marks in frozen],
+        temperature=_temperature(spaces, models),
+    )
+    digest = "" if checkpoint is None else _digest(problems, [marks for _, marks in frozen], seeds, settings)
+    count = len(problems) * len(seeds)
+    trained = run_steps(engine, objectives, count, settings, digest, progress, checkpoint)
+    parameters = {**trained.parameters, **{name: value.cpu() for name, value in engine.fixed.items()}}
+    fitted = finish(
+        prepared,
+        [own_parameters(parameters, k, spaces, problem.spaces) for k, problem in enumerate(problems)],
+        [seeds] * len(problems),
+        batch_size=settings.batch_size,
+        decoder_steps=settings.decoder_steps,
+        device=device,
+        progress=progress,
+        alignments=lambda z, best: align_sessions(
+            z,
+            [layout(problem.spaces) for problem in problems],
+            [name for name, space in spaces.items() if not isinstance(space, Time)],
+            models[0].alignment.reference if models else best,
+            _bases(models),
+        ),
+    )
+    return [
+        FittedSession(
+            *(model, fit, _curves(trained.history, k, len(seeds), spaces, model)),
+            keep_landmarks(model.to(device), prepared[k], pairs.changes(k)),
+        )
+        for k, (model, fit) in enumerate(fitted)
+    ]
+
+
+def _bases(models: Sequence[FittedModel]) -> dict[str, Alignment]:
+    """The bases of the blocks of fitted sessions."""
+    out: dict[str, Alignment] = {}
+    for model in models:
+        for name, where in layout(model.spaces).items():
+            out.setdefault(name, model.alignment.block(where))
+    return out
+
+
+def _temperature(spaces: Mapping[str, Space], models: Sequence[FittedModel]) -> Tensor | None:
+    """The temperatures that were fitted, (seed, space); None if there are none."""
+    columns = []
+    for name in learned_temperatures(spaces) if models else []:
+        model = next(model for model in models if name in model.spaces)
+        place = learned_temperatures(model.spaces).index(name)
+        columns.append(model.parameters[LOG_TEMPERATURE][:, place])
+    return torch.stack(columns, 1) if columns else None
+
+
+def _curves(
+    history: Mapping[str, np.ndarray], session: int, seeds: int, spaces: Mapping[str, Space], model: FittedModel
+) -> dict[str, np.ndarray]:
+    """One session's curves among those of all: its seeds, and the spaces that it has."""
+    mine = {name: value[:, session * seeds : (session + 1) * seeds] for name, value in history.items()}
+    for curve, regress in (("infonce", False), ("mse", True)):
+        names = [n for n, s in spaces.items() if isinstance(s, Regress) == regress]
+        mine[curve] = mine[curve][..., [k for k, name in enumerate(names) if name in model.spaces]]
+    return mine
+
+
+def _digest(problems: Sequence[Problem], frozen: Sequence[Landmarks], seeds, settings: Settings) -> str:
+    """What a checkpoint belongs to."""
+    parts = [problem_digest(problem, seeds, settings) for problem in problems]
+    parts += [hashlib.sha256(marks.z.numpy().tobytes()).hexdigest() for marks in frozen]
+    return "".join(parts)
+
+
+def member_of(prepared: Prepared) -> Member:
+    """A session that is to be trained, as the pairs see it."""
+    return Member(prepared.problem.spaces, prepared.recording.variables, prepared.problem.segments)
+
+
+def frozen_member(model: FittedModel, marks: Landmarks) -> Member:
+    """A session that is fitted already; what it learned of time alone is its own."""
+    own = {name: space for name, space in model.spaces.items() if space.variables}
+    return Member(own, marks.variables, np.zeros(len(marks.variables), dtype=int), marks.changes)
+
+
+def with_targets(prepared: Prepared, statistics: Mapping[str, np.ndarray]) -> Prepared:
+    """The same with regressions whose targets are standardised in common for all sessions."""
+    own = {name: statistics[name] for name in prepared.regressions}
+    targets = targets_of(prepared.problem.spaces, prepared.recording, own)
+    return replace(prepared, problem=replace(prepared.problem, targets=targets), regressions=own)
+
+
+def with_labels(measures: Measures, prepared: Prepared) -> Measures:
+    """The same with the labels that a new session adds."""
+    out = dict(measures)
+    for name, fresh in measures_of(prepared.problem.spaces, [prepared.recording.variables]).items():
+        if isinstance(fresh, list):
+            before = list(measures[name])
+            out[name] = before + [label for label in fresh if label not in before]
+    return out

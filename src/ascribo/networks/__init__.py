@@ -1,0 +1,1 @@
+"""Encoders, a stack of them as one function, and the contrastive loss."""

@@ -1,0 +1,37 @@
+"""Where to compute: the device, and one thread per process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+__all__ = ["device_of", "one_thread"]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One CPU thread inside the block: small products lose more to barriers than they gain from threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def device_of(name: str) -> torch.device:
+    """The device behind `device=`: "auto" is a GPU where there is one. Refuses what cannot be used here.
+
+    >>> device_of("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device={name!r} cannot be used here ({error}): use 'auto' or 'cpu'.") from error
+    return device

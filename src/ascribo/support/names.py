@@ -1,0 +1,42 @@
+"""Names in messages: the closest match, the first few, an s."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable
+
+
+def nearest(name: object, names: Iterable[object]) -> str:
+    """What to say after "no such name": the closest of `names`, or some of them.
+
+    >>> nearest("sped", ["speed", "position"])
+    "; did you mean 'speed'?"
+    >>> nearest("q", ["speed", "position"])
+    '; there are: speed, position.'
+    """
+    known = [str(n) for n in names]
+    if not known:
+        return "; there are none."
+    by_lower = {n.lower(): n for n in known}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else f"; there are: {some(known)}."
+
+
+def plural(count: int) -> str:
+    """An s, unless there is one."""
+    return "" if count == 1 else "s"
+
+
+def some(names: Iterable[object], most: int = 5) -> str:
+    """The first few names, and how many more there are."""
+    names = [str(n) for n in names]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def check_unique(names: Iterable[str], what: str) -> None:
+    """Refuse names that occur twice."""
+    twice = [f"{name!r}" for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise ValueError(f"{what} names must differ; more than one is called {some(twice)}.")

@@ -1,0 +1,164 @@
+"""Small networks from the embedding, or from variables, back to the channels; many of them fitted as one stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import stack_module_state
+
+from ..support.progress import bar
+from .adam import Adam, gradient_of
+
+__all__ = ["decode", "decoder_jacobian", "fit_decoders", "losses"]
+
+WIDTHS = (128, 128)
+LAYERS = ("0", "2", "4")
+CHUNK = 50
+HIGHEST = 15.0
+"""Largest log rate of a Poisson decoder, against overflow in the first steps."""
+
+
+def _network(dim: int, channels: int) -> nn.Module:
+    first, second = WIDTHS
+    return nn.Sequential(
+        nn.Linear(dim, first),
+        nn.GELU(),
+        nn.Linear(first, second),
+        nn.GELU(),
+        nn.Linear(second, channels),
+    )
+
+
+def fit_decoders(
+    inputs: Sequence[Tensor],
+    goals: Sequence[Tensor],
+    which: Sequence[tuple[int, int]],
+    seeds: Sequence[int],
+    *,
+    rows: Sequence[np.ndarray] | None = None,
+    mask: Tensor | None = None,
+    loss: str = "squared",
+    steps: int = 1500,
+    batch: int = 512,
+    learning_rate: float = 2e-3,
+    progress: bool = True,
+    name: str = "decoding",
+) -> dict[str, Tensor]:
+    """Fit decoders of one shape as one stack.
+
+    Parameters
+    ----------
+    inputs : arrays (time, dim). goals : arrays (time, channel), standardised, or counts if loss="poisson".
+    which : for each decoder the number of its inputs and of its goals; they have the same time steps.
+    seeds : for each decoder the seed of its initial values and batches; it does not depend on its company, but that
+        the batches of all are no larger than the fewest rows of any.
+    rows : for each decoder the time steps it learns from; None for all.
+    mask : (decoder, dim), 0 for inputs that a decoder does not get to see.
+
+    Returns
+    -------
+    Stacked parameters (decoder, ...), where the inputs are.
+
+    Examples
+    --------
+    >>> u = torch.randn(500, 2)
+    >>> parameters = fit_decoders([u], [u @ torch.ones(2, 3)], [(0, 0)], [0], steps=200, progress=False)
+    >>> bool((decode(parameters, u[None])[0] - u.sum(1, keepdim=True)).square().mean() < 0.1)
+    True
+    """
+    device, dim, channels = inputs[0].device, inputs[0].shape[1], goals[0].shape[1]
+    modules = []
+    for seed in seeds:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            modules.append(_network(dim, channels))
+    stacked, _ = stack_module_state(modules)
+    parameters = {name: value.detach().to(device).requires_grad_() for name, value in stacked.items()}
+    # Recordings end to end: a row of a decoder's batch is a row of both arrays, each from its own start.
+    u, x = (arrays[0] if len(arrays) == 1 else torch.cat(list(arrays)) for arrays in (inputs, goals))
+    starts = [np.cumsum([0, *(len(a) for a in arrays)]) for arrays in (inputs, goals)]
+    shift = torch.tensor([[starts[0][i], starts[1][j]] for i, j in which], device=device).T[..., None]
+    whole = {len(u): np.arange(len(u)) for u in inputs}
+    own = [whole[len(inputs[i])] for i, _ in which] if rows is None else list(rows)
+    batches = _Batches(own, seeds, min(batch, min(len(r) for r in own)), device)
+    rate = torch.tensor(learning_rate, device=device)
+    optimizer = Adam(parameters.values(), rate)
+    with bar(name, steps, progress) as shown:
+        for start in range(0, steps, CHUNK):
+            drawn = batches.draw(start)
+            for k in range(min(CHUNK, steps - start)):
+                rate.fill_(learning_rate * (1 - (start + k) / steps))
+                index = batches.rows(drawn[:, k])
+                value = u[index + shift[0]]
+                value = value if mask is None else value * mask[:, None]
+                total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
+                optimizer.step(gradient_of(total, parameters))
+            shown.advance(min(CHUNK, steps - start))
+    return {name: value.detach() for name, value in parameters.items()}
+
+
+class _Batches:
+    """The rows that decoders learn from, step after step.
+
+    What a decoder draws depends on its seed and on how many rows it has. Few are different: variants that are
+    compared draw the same. So what is different is drawn once, and on the device each takes its own.
+    """
+
+    def __init__(self, own: Sequence[np.ndarray], seeds: Sequence[int], batch: int, device: torch.device):
+        self.batch, self.device = batch, device
+        distinct = {id(r): r for r in own}
+        longest = max(map(len, distinct.values()))
+        padded = np.stack([np.pad(r, (0, longest - len(r))) for r in distinct.values()])
+        self.own = torch.from_numpy(padded).to(device)
+        draws = [(seed, len(r)) for seed, r in zip(seeds, own, strict=True)]
+        self.draws = list(dict.fromkeys(draws))
+        number, place = list(distinct), {key: k for k, key in enumerate(self.draws)}
+        self.which = torch.tensor([[number.index(id(r)), place[d]] for r, d in zip(own, draws, strict=True)]).T
+        self.which = self.which.to(device)
+
+    def draw(self, start: int) -> Tensor:
+        """What is drawn in the steps from `start` on: (different draws, CHUNK, batch)."""
+        every = [np.random.default_rng([s, start]).integers(0, n, (CHUNK, self.batch)) for s, n in self.draws]
+        return torch.from_numpy(np.stack(every)).to(self.device)
+
+    def rows(self, drawn: Tensor) -> Tensor:
+        """The rows of every decoder, (decoder, batch), from what is drawn at one step."""
+        sets, places = self.which
+        return self.own[sets[:, None], drawn[places]]
+
+
+def losses(predicted: Tensor, goal: Tensor, loss: str) -> Tensor:
+    """Loss of every entry: the squared error, or half the Poisson deviance up to a term of the goal alone."""
+    if loss == "squared":
+        return (predicted - goal).square()
+    predicted = predicted.clamp_max(HIGHEST)
+    return predicted.exp() - goal * predicted
+
+
+def decode(parameters: Mapping[str, Tensor], u: Tensor) -> Tensor:
+    """Channels from inputs u (decoder, B, dim): (decoder, B, channel); log rates if fitted to counts."""
+    for layer in LAYERS:
+        u = torch.baddbmm(parameters[f"{layer}.bias"][:, None], u, parameters[f"{layer}.weight"].mT)
+        u = u if layer == LAYERS[-1] else nn.functional.gelu(u)
+    return u
+
+
+@torch.no_grad()
+def decoder_jacobian(parameters: Mapping[str, Tensor], u: Tensor) -> Tensor:
+    """∂x/∂u of every decoder at inputs u (decoder, B, dim): (decoder, B, channel, dim).
+
+    Forward mode, one tangent per input dimension, carried through the layers beside the values.
+    """
+    value, tangent = u, torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
+    for layer in LAYERS:
+        weight, bias = parameters[f"{layer}.weight"], parameters[f"{layer}.bias"]
+        value = torch.baddbmm(bias[:, None], value, weight.mT)
+        tangent = (tangent.flatten(1, 2) @ weight.mT).unflatten(1, u.shape[1:])
+        if layer != LAYERS[-1]:
+            slope = torch.ops.aten.gelu_backward(torch.ones_like(value), value)
+            tangent = tangent * slope.unsqueeze(2)
+            value = nn.functional.gelu(value)
+    return tangent.mT

@@ -1,0 +1,169 @@
+"""The regularized contrastive loss of a model: the InfoNCE of every space plus λ‖J_f‖² (001, equation 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..kernels.terms import Term
+from ..networks.losses import infonces
+from ..networks.stack import Embedder
+from ..spaces.base import Space, layout
+from ..spaces.regress import Regress
+from ..spaces.similarities import similarity_of
+from ..spaces.time import Time
+from .penalty import jacobian_penalty
+
+__all__ = ["Loss", "Objective", "RegularizedLoss", "objectives_of"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One summand of the loss: the space that drives its pairs, and the terms of ψ it sees."""
+
+    space: str
+    terms: tuple[Term, ...]
+
+
+def objectives_of(spaces: Mapping[str, Space], hybrid: str) -> list[Objective]:
+    """The contrastive objectives of a model.
+
+    With hybrid="whole" a time objective sees the dimensions of all spaces (001, equation 25), with "separate"
+    only its own. Blocks that share a similarity become one term.
+
+    >>> from ascribo import Follow, Time
+    >>> [o.terms for o in objectives_of({"a": Follow("x", 2), "b": Time(3)}, "whole")]
+    [((SquaredL2(), slice(0, 2, None)),), ((SquaredL2(), slice(0, 5, None)),)]
+    """
+    slices = layout(spaces)
+    blocks = {n: similarity_of(s.similarity) for n, s in spaces.items() if not isinstance(s, Regress)}
+    out = []
+    for name in blocks:
+        seen = list(blocks) if hybrid == "whole" and isinstance(spaces[name], Time) else [name]
+        terms: list[Term] = []
+        for other in seen:
+            where = slices[other]
+            if terms and terms[-1][0] == blocks[other] and terms[-1][1].stop == where.start:
+                where = slice(terms.pop()[1].start, where.stop)
+            terms.append((blocks[other], where))
+        out.append(Objective(name, tuple(terms)))
+    return out
+
+
+class Loss(NamedTuple):
+    """One step's loss: total (), and by seed the InfoNCE (seed, objective), the squared error of regressions
+    (seed, regression) and the penalty (seed,), detached."""
+
+    total: Tensor
+    infonce: Tensor
+    mse: Tensor
+    penalty: Tensor
+
+
+class RegularizedLoss:
+    """The loss of a stack of models on a batch of indices.
+
+    Parameters
+    ----------
+    embedder, spaces, objectives : the model.
+    rows : which row of a batch is which (`Pairs.rows`).
+    targets : name -> (time, dim) for the Regress spaces, on the device of the recording.
+    exact_penalty : ‖J_f‖² by all its rows rather than along one random direction.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        spaces: Mapping[str, Space],
+        objectives: Sequence[Objective],
+        rows: Mapping[str, tuple[int, int | None, int | None]],
+        targets: Mapping[str, Tensor],
+        exact_penalty: bool,
+    ):
+        self.embedder, self.objectives, self.targets = embedder, objectives, targets
+        self.exact_penalty, self.slices, self.rows = exact_penalty, layout(spaces), rows
+        self.references = sorted({row[0] for row in rows.values()})
+        others = {row for part in rows.values() for row in part if row is not None} - set(self.references)
+        self.order = [*self.references, *sorted(others)]
+        # objectives with the same references and negatives are computed in one pass over the pairs
+        shared: dict[tuple, list[Objective]] = {}
+        for objective in objectives:
+            reference, _, negative = rows[objective.space]
+            shared.setdefault((reference, negative), []).append(objective)
+        self.groups = list(shared.items())
+        grouped = [objective for part in shared.values() for objective in part]
+        self.columns = [grouped.index(objective) for objective in objectives]
+
+    def __call__(
+        self,
+        parameters: Mapping[str, Tensor],
+        gather: Callable[[Tensor], Tensor],
+        index: Tensor,
+        weight: Tensor,
+        directions: Callable[[Tensor], Tensor] | None,
+    ) -> Loss:
+        """Loss at the steps `index` (model, row, batch), whose inputs `gather` fetches.
+
+        weight : (model,) λ. directions : draws standard normal directions at inputs; None leaves the penalty out.
+        """
+        parts, penalty = self.parts(parameters, gather, index, directions)
+        values = []
+        for (reference, negative), shared in self.groups:
+            positives = [parts[self.rows[o.space][1]] for o in shared]
+            terms = [o.terms for o in shared]
+            values.append(infonces(parts[reference], positives, parts[negative], terms))
+        errors = self.errors(parts, index)
+        total = torch.stack([value.sum() for value in values + errors]).sum()
+        if directions is not None:
+            total = total + (weight * penalty).sum()
+        empty = penalty.new_zeros(len(penalty), 0)
+        contrast = torch.cat([empty, *values], 1).detach()
+        contrast = torch.cat([empty, *(contrast[:, k : k + 1] for k in self.columns)], 1)
+        return Loss(total, contrast, torch.cat([empty, *errors], 1).detach(), penalty.detach())
+
+    def parts(
+        self,
+        parameters: Mapping[str, Tensor],
+        gather: Callable[[Tensor], Tensor],
+        index: Tensor,
+        directions: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[dict[int | None, Tensor], Tensor]:
+        """What the loss is made of: for each row its embedding (model, batch, dim) at temperature 1, and the
+        penalty (model,). Arguments as of the loss itself."""
+        batch = index.shape[2]
+        ordered = torch.cat([index[:, row] for row in self.order], 1)  # references first
+        x = gather(ordered)
+        z, penalty = self._encode(parameters, x, batch * len(self.references), directions)
+        blocks = self.embedder.tempered(parameters, z).split(batch, 1)
+        return dict(zip(self.order, blocks, strict=True)), penalty
+
+    def errors(self, parts: Mapping[int | None, Tensor], index: Tensor) -> list[Tensor]:
+        """The squared errors of the Regress spaces, (model, 1) each."""
+        errors = []
+        for name, goal in self.targets.items():
+            row = self.rows[name][0]
+            error = parts[row][..., self.slices[name]] - goal[index[:, row]]
+            errors.append(error.square().mean((-1, -2))[:, None])
+        return errors
+
+    def _encode(
+        self,
+        parameters: Mapping[str, Tensor],
+        x: Tensor,
+        references: int,
+        directions: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Embedding (model, rows, dim) and the penalty at the references (model,), 0 without directions."""
+        if directions is None:
+            return self.embedder(parameters, x), x.new_zeros(len(x))
+        near = x[:, :references]
+        if self.exact_penalty:
+            near = near.detach().requires_grad_()
+            z = self.embedder(parameters, near)
+            return torch.cat([z, self.embedder(parameters, x[:, references:])], 1), jacobian_penalty(z, near)
+        z, tangent = self.embedder.with_tangents(parameters, x, directions(near))
+        return z, tangent.square().sum(-1).mean(-1)

@@ -1,0 +1,50 @@
+"""What to train on what: an architecture, its spaces, and one standardised recording with its pairs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor, nn
+
+from ..data.standardised import Channels
+from ..spaces.base import Space
+from ..spaces.pairs import Pairs
+from .objective import Objective
+from .settings import Settings
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to train on what.
+
+    X : (time, channel) float32, standardised (`Channels` if it is large).
+    segments : (time,), windows stay inside them.
+    targets : name -> (time, dim) for the Regress spaces.
+    """
+
+    module: nn.Module
+    spaces: Mapping[str, Space]
+    objectives: Sequence[Objective]
+    X: Tensor | Channels
+    segments: np.ndarray
+    pairs: Pairs
+    targets: Mapping[str, np.ndarray]
+
+
+def problem_digest(problem: Problem, seeds: Sequence[int], settings: Settings) -> str:
+    """What a checkpoint belongs to: the same model on the same data."""
+    parts = (dict(problem.spaces), list(problem.objectives), list(seeds), settings, problem.module)
+    digest = hashlib.sha256(repr(parts).encode())
+    X = problem.X
+    data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, Channels) else [X.numpy()]
+    arrays = [*data, problem.segments, *problem.targets.values(), *problem.pairs.uniform]
+    for positive in problem.pairs.positive.values():
+        arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)  # not .tobytes(): that is a copy
+    return digest.hexdigest()

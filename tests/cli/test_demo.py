@@ -1,0 +1,69 @@
+"""The demo, made small: everything it promises to write and to say."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import ascribo as asc
+from ascribo.cli import demo
+from ascribo.cli.main import main
+
+TINY = dict(channels=(5, 5), steps=4000, training_steps=250, seeds=1)
+
+pytestmark = pytest.mark.usefixtures("fair_unique_variance")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, fair_unique_variance):
+    return demo.run(tmp_path_factory.mktemp("runs") / "demo", progress=False, **TINY)
+
+
+def test_the_demo_finds_the_truth(made):
+    assert made.auroc == {"position": 1.0}  # all channels carry the rest: it has no auROC
+    calls = made.maps.calls().set_index(["channel", "space"])["called"].to_xarray()
+    truth = made.recording.truth
+    assert (calls.sel(channel=truth.channel, space=truth.space) == truth).all()
+    assert not made.model.goodness_of_fit_["collapsed"].any()
+
+
+def test_what_is_written_is_what_was_found(made):
+    assert all(path.stat().st_size > 0 for path in made.files.values())
+    recording = asc.read(made.files["recording"])
+    np.testing.assert_array_equal(recording.X, made.recording.X)
+    model = asc.load(made.files["model"].parent)
+    np.testing.assert_array_equal(model.transform(recording), made.model.transform(made.recording))
+    with xr.open_dataset(made.files["map"]) as maps:
+        xr.testing.assert_allclose(maps["by_space"].load(), made.maps.by_space)
+    assert made.files["figure"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_run_of_the_demo_is_a_run(made, tmp_path, capsys):
+    folder = str(made.files["model"].parent)
+    assert main(["attribute", folder, "--out", str(tmp_path / "maps.nc")]) == 0
+    with xr.open_dataset(tmp_path / "maps.nc") as maps:
+        xr.testing.assert_allclose(maps["by_space"].load(), made.maps.by_space)
+
+
+def test_what_the_command_says(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "run", partial(demo.run, **TINY))
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    said = capsys.readouterr().out
+    rows = [line.split() for line in said.splitlines() if line.startswith("channel")]
+    assert rows[0] == rows[11] == ["channel", "space", "score", "ci_low", "ci_high", "q", "called", "truth"]
+    for space, part in (("position", rows[1:11]), ("rest", rows[12:])):
+        truth = {f"channel{k}": space == "rest" or k >= 5 for k in range(10)}
+        assert {row[0]: "carries" in row for row in part} == truth
+        assert {row[0]: "yes" in row for row in part} == truth
+        assert all(row[1] == space and (float(row[5]) <= 0.05) == truth[row[0]] for row in part)
+    assert "auROC against the truth, position: 1.000" in said
+    assert "bits above chance" in said and "above chance" in said
+    for name in ("recording.npz", "model.json", "map.nc", "map.csv", "overview.png"):
+        assert str(tmp_path / "demo" / name) in said and (tmp_path / "demo" / name).is_file()
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path, capsys):
+    (tmp_path / "demo").write_text("mine")
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 2
+    assert "is a file" in capsys.readouterr().err and (tmp_path / "demo").read_text() == "mine"

@@ -1,0 +1,332 @@
+"""Files: what goes in comes out, whatever the format, and errors name the file and its content."""
+
+import sys
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse
+
+from ascribo.data.read import read
+
+N = 8
+X = np.random.default_rng(0).normal(size=(N, 3))
+XY = np.random.default_rng(1).normal(size=(N, 2))
+SPEED = np.linspace(0, 2, N)
+TRIAL = np.array([0, 0, 0, 5, 5, 5, 0, 0])
+TIME = np.arange(N) / 40
+ARRAYS = {"X": X, "xy": XY, "speed": SPEED, "trial": TRIAL, "time": TIME, "rate": np.array(40.0)}
+
+
+def save_npz(path, arrays):
+    np.savez(path, **arrays)
+
+
+def save_mat(path, arrays):
+    scipy.io.savemat(path, arrays)
+
+
+def save_mat73(path, arrays):
+    """As MATLAB does: axes reversed, no vectors, classes as attributes, a block of text first."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, array in arrays.items():
+            dataset = file.create_dataset(name, data=np.atleast_2d(array).T)
+            dataset.attrs["MATLAB_class"] = np.bytes_("double")
+        note = file.create_dataset("note", data=np.full((N, 1), ord("a"), dtype=np.uint16))
+        note.attrs["MATLAB_class"] = np.bytes_("char")
+        file.create_group("#refs#").create_dataset("a", data=np.ones((N, 2)))
+    with open(path, "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
+
+
+def save_hdf5(path, arrays):
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+
+
+ARRAY_FORMATS = [
+    pytest.param(("a.npz", save_npz), id="npz"),
+    pytest.param(("a.mat", save_mat), id="mat"),
+    pytest.param(("a.mat", save_mat73), id="mat7.3"),
+    pytest.param(("a.h5", save_hdf5), id="h5"),
+    pytest.param(("a.HDF5", save_hdf5), id="hdf5"),
+]
+
+
+@pytest.fixture(params=ARRAY_FORMATS)
+def save(request, tmp_path):
+    """Save arrays in each of the formats in turn; returns the path."""
+    name, function = request.param
+
+    def save(**arrays):
+        function(tmp_path / name, arrays)
+        return tmp_path / name
+
+    return save
+
+
+# Arrays
+
+
+def test_arrays_round_trip(save):
+    recording = read(save(**ARRAYS))
+    np.testing.assert_array_equal(recording.X, X.astype(np.float32))
+    assert sorted(recording.variables) == ["speed", "x", "y"]
+    np.testing.assert_array_equal(recording.variables[["x", "y"]], XY)
+    np.testing.assert_array_equal(recording.variables["speed"], SPEED)
+    assert recording.epochs.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    np.testing.assert_array_equal(recording.time, TIME)
+    assert not recording.named_channels
+
+
+def test_string_paths_are_welcome(save):
+    assert len(read(str(save(X=X)))) == N
+
+
+def test_the_only_matrix_is_the_channels(save):
+    recording = read(save(whatever=X, speed=SPEED, other=np.ones(N + 1)))
+    assert recording.X.shape == X.shape
+    assert list(recording.variables) == ["speed"]
+
+
+def test_matrices_become_numbered_variables(save):
+    recording = read(save(spikes=X, head=XY))
+    assert list(recording.variables) == ["head0", "head1"]
+    np.testing.assert_array_equal(recording.variables, XY)
+
+
+def test_arrays_by_name(save):
+    path = save(a=X, b=np.ones((N, 5)), c=SPEED, d=TRIAL, e=TIME)
+    recording = read(path, channels="b", variables=["a", "c"], epochs="d", time="e")
+    assert recording.X.shape == (N, 5)
+    assert list(recording.variables) == ["a0", "a1", "a2", "c"]
+    assert recording.epochs.max() == 2
+    np.testing.assert_array_equal(recording.time, TIME)
+
+
+def test_a_vector_can_be_the_channel(save):
+    np.testing.assert_array_equal(read(save(speed=SPEED), channels="speed").X[:, 0], SPEED.astype("f4"))
+
+
+def test_a_variable_called_trial_stays_one(save):
+    recording = read(save(X=X, trial=TRIAL), variables="trial")
+    assert recording.variables["trial"].tolist() == TRIAL.tolist()
+    assert recording.epochs.max() == 0
+
+
+def test_two_matrices_need_a_name(save):
+    with pytest.raises(ValueError, match=r"a\.\w+: more than one matrix.*a \(8, 3\), b \(8, 2\)"):
+        read(save(a=X, b=XY))
+
+
+def test_no_matrix(save):
+    with pytest.raises(ValueError, match=r"no matrix.*speed \(8,\)"):
+        read(save(speed=SPEED))
+
+
+def test_unknown_arrays_are_named(save):
+    path = save(**ARRAYS)
+    for role in ("channels", "variables", "epochs", "time"):
+        with pytest.raises(ValueError, match=r"a\.\w+: no readable array called 'sped'; did you mean 'speed'"):
+            read(path, **{role: "sped"})
+
+
+def test_channels_of_arrays_are_one_name(save):
+    with pytest.raises(TypeError, match="channels is a list; expected the name of one array"):
+        read(save(**ARRAYS), channels=["X"])
+
+
+def test_variables_with_the_same_name_are_refused(save):
+    with pytest.raises(ValueError, match="give a 'x'"):
+        read(save(X=X, xy=XY, x=SPEED))
+
+
+def test_what_the_recording_refuses_names_the_file(save):
+    with pytest.raises(ValueError, match=r"a\.\w+: X contains NaN"):
+        read(save(X=np.where(X > 0, X, np.nan)))
+
+
+def test_text_arrays(tmp_path):
+    side = np.array(list("llrrllrr"))
+    save_npz(tmp_path / "a.npz", {"X": X, "side": side, "epochs": side})
+    save_hdf5(tmp_path / "a.h5", {"X": X, "side": side.tolist(), "epochs": side.tolist()})
+    for name in ("a.npz", "a.h5"):
+        recording = read(tmp_path / name)
+        assert recording.variables.shape[1] == 0  # numbers only, unless asked for
+        assert recording.epochs.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+        assert read(tmp_path / name, variables="side").variables["side"].tolist() == side.tolist()
+
+
+def test_groups_and_scalars_in_hdf5(tmp_path):
+    save_hdf5(tmp_path / "a.h5", {"session/X": X, "behaviour/speed": SPEED, "note": "a rat"})
+    assert list(read(tmp_path / "a.h5").variables) == ["behaviour/speed"]
+
+
+def test_pickled_arrays_are_never_loaded(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, meta=np.array([{"a": 1}] * N, dtype=object))
+    assert read(tmp_path / "a.npz").variables.shape[1] == 0
+    with pytest.raises(ValueError, match="no readable array called 'meta'"):
+        read(tmp_path / "a.npz", variables=["meta"])
+
+
+def test_sparse_matrices_and_structures_in_mat(tmp_path):
+    save_mat(tmp_path / "a.mat", {"spikes": scipy.sparse.csc_matrix(X), "info": {"rate": 40.0}})
+    np.testing.assert_array_equal(read(tmp_path / "a.mat").X, X.astype(np.float32))
+
+
+# Tables
+
+
+TABLE = pd.DataFrame(
+    {
+        "cell1": X[:, 0],
+        "cell2": X[:, 1],
+        "speed": SPEED,
+        "side": list("llrrllrr"),
+        "epoch": TRIAL,
+        "time": TIME,
+    }
+)
+
+
+@pytest.fixture(params=["csv", "csv with row numbers", "tsv", "parquet"])
+def table_path(request, tmp_path):
+    path = tmp_path / f"a.{request.param.split()[0]}"
+    if path.suffix == ".parquet":
+        TABLE.to_parquet(path)
+    else:
+        separator = "\t" if path.suffix == ".tsv" else ","
+        TABLE.to_csv(path, sep=separator, index="row" in request.param)
+    return path
+
+
+def test_table_round_trip(table_path):
+    recording = read(table_path, variables=["speed", "side"])
+    assert recording.channel_names == ["cell1", "cell2"]
+    assert recording.named_channels
+    np.testing.assert_array_equal(recording.X, X[:, :2].astype(np.float32))
+    np.testing.assert_array_equal(recording.variables["speed"], SPEED)
+    assert recording.variables["side"].tolist() == TABLE["side"].tolist()
+    assert recording.epochs.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    np.testing.assert_array_equal(recording.time, TIME)
+
+
+def test_table_of_channels_alone(table_path):
+    recording = read(table_path)
+    assert recording.channel_names == ["cell1", "cell2", "speed"]
+    assert recording.variables.shape[1] == 0
+
+
+@pytest.mark.parametrize("channels", ["cell*", ["cell1", "cell2"]])
+def test_the_rest_of_a_table_are_variables(table_path, channels):
+    recording = read(table_path, channels=channels)
+    assert recording.channel_names == ["cell1", "cell2"]
+    assert list(recording.variables) == ["speed"]
+
+
+def test_columns_by_name(table_path):
+    recording = read(table_path, channels="cell2", variables=[], epochs="side", time="speed")
+    assert recording.channel_names == ["cell2"]
+    assert recording.variables.shape[1] == 0
+    assert recording.epochs.max() == 3
+    np.testing.assert_array_equal(recording.time, SPEED)
+
+
+def test_a_variable_called_epoch_stays_one(table_path):
+    recording = read(table_path, variables=["epoch", "time"])
+    assert list(recording.variables) == ["epoch", "time"]
+    assert recording.epochs.max() == 0
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({"variables": ["sped"]}, "no column called 'sped'; did you mean 'speed'?"),
+        ({"channels": ["cell1", "cel2"]}, "no column called 'cel2'; did you mean 'cell"),
+        ({"epochs": "epok"}, "no column called 'epok'; did you mean 'epoch'?"),
+        ({"time": "tim"}, "no column called 'tim'; did you mean 'time'?"),
+        ({"channels": "unit*"}, "no column begins with 'unit'; there are: cell1"),
+        ({"channels": ["speed"], "variables": ["speed"]}, "'speed' is a channel and something"),
+        ({"channels": ["side"]}, "X holds something that is not a number"),
+        ({"variables": ["cell1", "cell2", "speed"]}, "no numeric columns are left.*cell1 .float64"),
+    ],
+)
+def test_bad_columns_are_refused(table_path, roles, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read(table_path, **roles)
+    assert str(caught.value).startswith(str(table_path))
+
+
+def test_missing_values_in_a_table(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,\n")
+    with pytest.raises(ValueError, match=r"a\.csv: X contains NaN in 1 of 2 channels.*b \(1 of 2\)"):
+        read(tmp_path / "a.csv")
+
+
+def test_a_named_index_in_parquet_is_a_column(tmp_path):
+    TABLE[["cell1", "time"]].set_index("time").to_parquet(tmp_path / "a.parquet")
+    recording = read(tmp_path / "a.parquet")
+    assert recording.channel_names == ["cell1"]
+    np.testing.assert_array_equal(recording.time, TIME)
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    TABLE.to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"ascribo\[parquet\]"):
+        read(tmp_path / "a.parquet")
+
+
+# Files that cannot be read
+
+
+def test_missing_file(tmp_path):
+    (tmp_path / "session1.npz").touch()
+    with pytest.raises(FileNotFoundError, match=r"sesion1\.npz: no such file; did you mean 'session1"):
+        read(tmp_path / "sesion1.npz")
+    with pytest.raises(FileNotFoundError, match="no such file; there are none"):
+        read(tmp_path / "nowhere" / "a.npz")
+
+
+def test_unknown_suffix(tmp_path):
+    with pytest.raises(ValueError, match=r"ending in '\.xls'; expected one of \.csv, "):
+        read(tmp_path / "a.xls")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet", "mat", "h5", "hdf5"])
+@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95\xff not a file of this kind \xfe" * 20])
+def test_damaged_files(tmp_path, suffix, content):
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"a\.{suffix}: cannot be read as a \.{suffix} file"):
+        read(path)
+
+
+# Real data
+
+
+def test_rat_on_a_linear_track(data_dir):
+    path = data_dir / "rat_ca1_lineartrack_nelpy_31.npz"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not in {data_dir}")
+    recording = read(path)
+    assert recording.X.shape == (79296, 31)
+    assert list(recording.variables) == ["x", "y"]
+    assert np.median(np.diff(recording.time)) == pytest.approx(0.025, abs=1e-6)
+    assert recording.X.min() == 0
+    assert recording.X.sum() == pytest.approx(np.load(path)["spikes"].sum())
+
+
+def test_channels_are_treated_as_they_are_read(tmp_path):
+    counts, time = np.random.default_rng(0).poisson(2, (40, 3)), np.arange(40) / 10
+    np.savez(tmp_path / "x.npz", X=counts, time=time)
+    treated = read(tmp_path / "x.npz", smooth=0.2, transform="sqrt")
+    expected = read(tmp_path / "x.npz").treat(smooth=0.2, transform="sqrt")
+    np.testing.assert_array_equal(treated.X, expected.X)
+    assert treated.treatment == expected.treatment and not np.allclose(treated.X, counts)
+    np.savez(tmp_path / "y.npz", X=-counts)
+    with pytest.raises(ValueError, match=r"y\.npz: transform='sqrt' is for counts"):
+        read(tmp_path / "y.npz", transform="sqrt")

@@ -1,0 +1,115 @@
+"""Bad input: each gets an error that says what was passed and what to do, before any training."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ascribo as asc
+from ascribo.model import estimator
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 4))
+Y = pd.DataFrame({"speed": RNG.normal(size=200), "label": list("ab") * 100, "flat": np.ones(200)})
+
+
+def changed(row=None, column=None, value=np.nan):
+    out = X.copy()
+    out[row if row is not None else slice(None), column if column is not None else slice(None)] = value
+    return out
+
+
+def model(**changes):
+    spaces = {"a": asc.Follow("speed", 1), "rest": asc.Time(1)}
+    return asc.ContrastiveEmbedding(
+        **{"spaces": spaces, "batch_size": 64, "seeds": 1, "progress": False, **changes}
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_training(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("training started")
+
+    monkeypatch.setattr(estimator, "train_in_processes", refuse)
+
+
+@pytest.mark.parametrize(
+    "data, y, changes, message",
+    [
+        (X[0], None, {}, r"2-D|two|Reshape"),
+        (X[None], None, {}, r"3"),
+        (X[:50], Y[:50], {}, r"50 time steps, fewer than batch_size=64"),
+        (X[:1], None, {"spaces": None}, r"one time step"),
+        (changed(3, 2), Y, {}, r"(?s)NaN.*channel2"),
+        (changed(slice(5), 1, np.inf), Y, {}, r"(?s)inf.*channel1.*5|5.*channel1"),
+        (changed(None, 1, 3.0), Y, {}, r"1 of 4 channels never change: channel1\. .*drop_constant=True"),
+        (np.ones((200, 3)), Y, {"drop_constant": True}, r"all 3 channels are constant"),
+        (X, Y[:150], {}, r"(?s)200.*150|150.*200"),
+        (X, Y, {"spaces": {"a": asc.Follow("sped", 1)}}, r"no variable called 'sped'.*did you mean 'speed'"),
+        (X, None, {}, r"needs variable 'speed', but no variables"),
+        (X, Y, {"spaces": {"a": asc.Follow("flat", 1)}}, r"'flat' has one value"),
+        (X, Y, {"spaces": {"a": asc.Follow("label", 1)}}, r"Follow needs numbers.*Discrete\('label'"),
+        (X, Y.assign(speed=np.nan), {}, r"'speed' is missing everywhere"),
+        (X, Y.assign(speed=np.r_[np.inf, np.arange(199.0)]), {}, r"'speed' holds infinity"),
+        (X + 1j, Y, {}, r"[Cc]omplex"),
+        (np.array([["a", "b"]] * 200, dtype=object), Y, {}, r"number"),
+        (X, Y, {"spaces": {}}, r"expected a dict"),
+        (X, Y, {"spaces": [asc.Time(1)]}, r"expected a dict"),
+        (X, Y, {"spaces": {"a": "speed"}}, r"one of Follow, Time, Discrete, Regress"),
+        (X, Y, {"seeds": 0}, r"seeds=0: expected an integer of at least 1"),
+        (X, Y, {"steps": 1.5}, r"steps=1\.5"),
+        (X, Y, {"batch_size": 1}, r"batch_size=1"),
+        (X, Y, {"hybrid": "both"}, r"hybrid='both'"),
+        (X, Y, {"learning_rate": -1}, r"learning_rate=-1"),
+        (X, Y, {"validation_fraction": 0.9}, r"validation_fraction=0\.9"),
+        (X, Y, {"early_stop": 0}, r"early_stop=0"),
+        (X, Y, {"penalty": "much"}, r"penalty='much'"),
+        (X, Y, {"encoder": "transformer"}, r"encoder='transformer' is unknown"),
+        (X, Y, {"encoder": 3}, r"encoder=3"),
+        (X, Y, {"device": "abacus"}, r"device='abacus' cannot be used"),
+    ],
+)
+def test_bad_input_is_refused_before_training(data, y, changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model(**changes).fit(data, y)
+
+
+def test_windows_and_offsets_longer_than_every_epoch():
+    recording = asc.Recording(X, Y, epochs=np.repeat(np.arange(20), 10))
+    with pytest.raises(ValueError, match="window of 11 time steps is longer than the longest epoch"):
+        model(encoder=asc.Convolution(11)).fit(recording)
+    with pytest.raises(ValueError, match="offset 10 reaches beyond the longest epoch"):
+        model(spaces={"rest": asc.Time(1, offsets=10)}).fit(recording)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: asc.Time(dim=0), "dim must be an integer of at least 1"),
+        (lambda: asc.Time(dim=1.5), "dim=1.5"),
+        (lambda: asc.Time(1, offsets=0), "offsets=0"),
+        (lambda: asc.Follow([], 1), "names of one or more"),
+        (lambda: asc.Follow(["x", "x"], 1), "named twice"),
+        (lambda: asc.Follow("x", 1, circular=["y"]), "not among its variables"),
+        (lambda: asc.Follow("x", 1, period=0), "must be positive"),
+        (lambda: asc.Follow("x", 1, offset=0), "offset=0"),
+        (lambda: asc.Follow("x", 1, temperature=-1), "temperature=-1"),
+        (lambda: asc.Follow("x", 1, similarity="cosine"), "similarity='cosine'"),
+        (lambda: asc.Discrete(["a", "b"], 1), "name of one variable"),
+        (lambda: asc.Regress(["x", "y"], dim=5), "here 2"),
+        (lambda: asc.MLP(()), "widths"),
+        (lambda: asc.Convolution(51), "1 to 50"),
+        (lambda: asc.MLP(limit="soft").build(2, 1), "limit='soft'"),
+        (lambda: asc.MLP(scale=0).build(2, 1), "scale=0"),
+    ],
+)
+def test_bad_descriptions_are_refused_when_made(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_unfitted_and_unknown_method():
+    with pytest.raises(Exception, match="not fitted"):
+        model().transform(X)
+    with pytest.raises(ValueError, match=r"expected one of .*generative_gradient"):
+        model().attribute(X, method="magic")

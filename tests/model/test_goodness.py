@@ -1,0 +1,123 @@
+"""Bits on held-out time, and their interval over blocks of it."""
+
+import numpy as np
+import pytest
+import torch
+
+import ascribo as asc
+from ascribo.data.segments import hold_out
+from ascribo.model.goodness import block_interval, goodness_of_fit, time_blocks
+from ascribo.networks.encoders import build_encoder
+from ascribo.networks.losses import infonce
+from ascribo.networks.stack import Embedder
+from ascribo.spaces.pairs import Pairs
+from ascribo.spaces.positives import regression_statistics, regression_targets
+from ascribo.spaces.similarities import similarity_of
+
+SPACES = {"x": asc.Follow("x", 1), "guess": asc.Regress("x"), "rest": asc.Time(2, similarity="dot")}
+STEPS, BATCH = 600, 48
+
+
+@pytest.fixture(scope="module")
+def parts():
+    data = asc.simulate.box(3, observed=1, hidden=1, channels=(3, 3), steps=STEPS)
+    X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
+    module = build_encoder(asc.MLP((8,)), 6, 4)
+    embedder = Embedder(module, SPACES)
+    _, testing = hold_out(data.epochs, 0.3)
+    return data, X, embedder, embedder.initial(module, [1, 2, 3]), testing
+
+
+def targets(table):
+    space = SPACES["guess"]
+    return {"guess": regression_targets(space, table, regression_statistics(space, table, np.arange(STEPS)))}
+
+
+def judge(parts, pairs, goal, parameters=None, **options):
+    _, X, embedder, initial, testing = parts
+    given = initial if parameters is None else parameters
+    return goodness_of_fit(embedder, given, SPACES, X, testing, pairs, goal, batch=BATCH, **options)
+
+
+def test_bits_are_those_of_the_loss(parts):
+    data, X, embedder, parameters, testing = parts
+    pairs, goal = Pairs(SPACES, data.variables, testing), targets(data.variables)
+    fit = judge(parts, pairs, goal, batches=3, seed=4)
+    index = torch.from_numpy(pairs.draw(np.random.default_rng(4), 3, BATCH))
+    by_hand = {"x": [], "rest": [], "guess": []}
+    for rows in index:
+        z = embedder(parameters, X[rows.flatten()].expand(3, -1, -1)).unflatten(1, rows.shape)
+        for name, where in {"x": slice(0, 1), "rest": slice(2, 4)}.items():
+            part = [z[:, row, :, where] for row in pairs.rows[name]]
+            terms = [(similarity_of(SPACES[name].similarity), slice(0, SPACES[name].dim))]
+            by_hand[name].append(np.log2(BATCH) - infonce(*part, terms, count_positive=True) / np.log(2))
+        known = torch.from_numpy(goal["guess"])[rows[0]]
+        error = (z[:, 0, :, 1:2] - known).square().mean((1, 2))
+        by_hand["guess"].append(0.5 * torch.log2(known.var(correction=0) / error))
+    expected = np.stack([torch.stack(by_hand[name]).mean(0) for name in SPACES], axis=1)
+    np.testing.assert_allclose(fit.bits, expected, rtol=1e-4, atol=1e-5)
+    # the blocks hold the same references, so they have the same mean
+    np.testing.assert_allclose((fit.block_bits * fit.block_share).sum(0), fit.bits, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(fit.block_share.sum(0), 1)
+
+
+def test_models_with_pairs_of_their_own_are_judged_as_if_alone(parts):
+    data, *_, parameters, testing = parts
+    tables = [data.variables, data.variables[::-1].reset_index(drop=True), data.variables**2]
+    pairs = [Pairs(SPACES, table, testing) for table in tables]
+    goals = [targets(table) for table in tables]
+    together = judge(parts, pairs, goals)
+    for k in range(3):
+        alone = judge(parts, pairs[k], goals[k], {name: value[k : k + 1] for name, value in parameters.items()})
+        np.testing.assert_allclose(together.bits[k], alone.bits[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(together.block_bits[:, k], alone.block_bits[:, 0], rtol=1e-3, atol=1e-4)
+    assert np.ptp(together.bits[:, 0]) > 1e-3
+
+
+def test_the_best_temperature_is_that_of_the_embedding_divided(parts):
+    data, _, embedder, parameters, testing = parts
+    pairs, goal = Pairs(SPACES, data.variables, testing), targets(data.variables)
+    assert embedder.spheres == [slice(2, 4)]  # which cannot be scaled: only the first two dimensions are looked at
+    last = {"2.weight": 4.0, "2.bias": 4.0}
+    larger = {name: value * last.get(name, 1.0) for name, value in parameters.items()}
+    smaller = {name: value / 2 if name in last else value for name, value in larger.items()}
+    plain, half = (judge(parts, pairs, goal, p).bits[:, :2] for p in (larger, smaller))
+    np.testing.assert_allclose(judge(parts, pairs, goal, larger, temperatures=(4.0,)).bits[:, :2], half, atol=1e-4)
+    best = judge(parts, pairs, goal, larger, temperatures=(1.0, 4.0))
+    np.testing.assert_allclose(best.bits[:, :2], np.maximum(plain, half), atol=1e-4)
+    assert (half > plain + 0.1).any()
+    np.testing.assert_allclose((best.block_bits * best.block_share).sum(0), best.bits, rtol=1e-4, atol=1e-4)
+
+
+def test_the_table_gains_an_interval_and_keeps_its_columns(parts):
+    data, *_, testing = parts
+    table = judge(parts, Pairs(SPACES, data.variables, testing), targets(data.variables)).table()
+    assert list(table) == ["space", "infonce", "chance", "bits", "collapsed", "left_out", "bits_low", "bits_high"]
+    assert (table.bits_low < table.bits).all() and (table.bits < table.bits_high).all()
+
+
+def test_blocks_are_runs_of_held_out_time_or_tenths_of_all_of_it():
+    _, testing = hold_out(np.repeat([0, 1], 500), 0.2)
+    blocks = time_blocks(testing)
+    np.testing.assert_array_equal(blocks < 0, testing < 0)
+    assert blocks.max() == 9 and (np.bincount(blocks[blocks >= 0]) == 20).all()
+    np.testing.assert_array_equal(np.bincount(time_blocks(np.zeros(95, int))), [10, 9] * 5)
+    assert time_blocks(np.zeros(3, int)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("blocks", [5, 10])
+def test_the_interval_covers_the_mean_of_dependent_values(blocks):
+    rng, length, runs = np.random.default_rng(0), 20, 4000
+    level = rng.normal(size=(runs, blocks, 1))  # within a block the values are nearly copies
+    values = level + 0.2 * rng.normal(size=(runs, blocks, length))
+    low, high = block_interval(values.mean(2).T, np.full((blocks, runs), 1 / blocks))
+    assert ((low < 0) & (high > 0)).mean() == pytest.approx(0.95, abs=0.012)
+    flat = values.reshape(runs, -1)
+    naive = 1.96 * flat.std(1) / np.sqrt(flat.shape[1])
+    assert (np.abs(flat.mean(1)) < naive).mean() < 0.6  # what an interval over references would do
+
+
+def test_blocks_without_references_do_not_count():
+    values, share = np.array([1.0, 2.0, 3.0, 0.0]), np.array([1, 1, 1, 0]) / 3
+    np.testing.assert_allclose(block_interval(values, share), block_interval(values[:3], share[:3]))
+    assert np.isnan(block_interval(values[:1], np.ones(1))).all()

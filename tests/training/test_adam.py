@@ -1,0 +1,55 @@
+"""Adam against torch's own, and what it leaves alone."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ascribo.training.adam import Adam, gradient_of
+
+
+def test_equals_torch_to_the_bit():
+    g = torch.Generator().manual_seed(0)
+    start = [torch.randn(3, 5, 4, generator=g), torch.randn(3, 5, generator=g)]
+    mine, theirs = ([p.clone() for p in start] for _ in range(2))
+    rate = torch.tensor(0.01)
+    ours, other = Adam(mine, rate), torch.optim.Adam(theirs, lr=rate, fused=True)
+    for k in range(30):
+        rate.fill_(0.01 / (1 + k))
+        gradients = [10.0 ** (k % 5 - 2) * torch.randn(p.shape, generator=g) for p in start]
+        ours.step(gradients)
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient.clone()
+        other.step()
+        for a, b in zip(mine, theirs, strict=True):
+            assert torch.equal(a, b)
+            assert all(torch.equal(ours.state[a][key], value) for key, value in other.state[b].items())
+
+
+def test_gradients_may_lie_in_memory_in_any_way():
+    a, b = torch.zeros(3, 4), torch.zeros(3, 4)
+    gradient = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).mT
+    Adam([a], torch.tensor(0.1)).step([gradient])
+    Adam([b], torch.tensor(0.1)).step([gradient.contiguous()])
+    assert torch.equal(a, b) and a.abs().min() > 0
+    with pytest.raises(ValueError, match="contiguous"):
+        Adam([a.mT], torch.tensor(0.1))
+
+
+def test_a_parameter_the_loss_does_not_see_has_gradient_zero():
+    parameters = {"seen": torch.ones(2, requires_grad=True), "unseen": torch.ones(3, requires_grad=True)}
+    seen, unseen = gradient_of((2 * parameters["seen"]).sum(), parameters)
+    assert seen.tolist() == [2, 2] and unseen.tolist() == [0, 0, 0]
+
+
+def test_fitting_does_not_import_the_compiler():
+    """It would take a second or more of every process."""
+    code = """if 1:
+        import sys, numpy as np, ascribo as asc
+        model = asc.ContrastiveEmbedding({"rest": asc.Time(dim=1)}, steps=3, seeds=1, batch_size=16, penalty=0.1)
+        model.fit(np.random.default_rng(0).normal(size=(300, 4)))
+        print("torch._dynamo" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
