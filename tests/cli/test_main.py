@@ -423,6 +423,6 @@ def test_version_and_help(capsys):
 
 def test_the_command_itself_returns_the_exit_code(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "ascribo.cli", "info", str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "ascribo", "info", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("ascribo: error: ")

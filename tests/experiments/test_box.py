@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ascribo as asc
-from ascribo.cli import main as cli
+from ascribo.cli import main
 from experiments import find
 from experiments.regcl import box, common
 
@@ -95,7 +95,7 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
         return done[1]
 
     monkeypatch.setattr(box, "run", run)
-    assert cli.main(["reproduce", "box", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
+    assert main(["reproduce", "box", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert asked == {"quick": True, "jobs": 3, "fresh": False}
     assert "0.982" in said and "inverted neuron" in said and str(tmp_path / "box.json") in said

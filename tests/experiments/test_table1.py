@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ascribo import figures
-from ascribo.cli import main as cli
+from ascribo.cli import main
 from ascribo.training.loop import train
 from experiments import find
 from experiments.regcl import boxes, common, significance, stacked, table1, table1_batches, table2
@@ -197,7 +197,7 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
         return done[1]
 
     monkeypatch.setattr(table1, "run", run)
-    assert cli.main(["reproduce", "table1", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
+    assert main(["reproduce", "table1", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert asked == {"quick": True, "jobs": 3, "fresh": False}
     assert "| 98.2" in said and "Main effects" in said and str(tmp_path / "table1.json") in said
