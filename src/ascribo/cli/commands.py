@@ -200,6 +200,8 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, l
     if path.suffix.lower() not in (".nc", ".csv"):
         raise ValueError(f"--out {out}: expected a name that ends in .nc (netCDF) or .csv.")
     model, source = load(run), read_run(run)[0].get("data")
+    if not isinstance(model, ContrastiveEmbedding):
+        raise ValueError(f"{run} holds several sessions: name the folder of one, as {Path(run) / 'session-0'}.")
     if data is None:
         if source is None:
             raise ValueError(f"{run} does not say which file it was fitted to: pass it with --data FILE.")

@@ -28,7 +28,8 @@ def record(cls: Record) -> Record:
     >>> decode(encode(Wave(2.0)))
     Wave(height=2.0)
     """
-    if not dataclasses.is_dataclass(cls):
+    kind: type = cls
+    if not dataclasses.is_dataclass(kind):
         raise TypeError(f"{cls.__name__} is not a dataclass: only the fields of one can be written to a file.")
     REGISTERED[_name(cls)] = cls
     return cls
