@@ -1,23 +1,22 @@
-"""Is there anything, which channels, how sure: goodness of fit, tests, calls, stability, dimension."""
+"""Tests around a fit: is there anything, does it come back, how many dimensions, which conditions differ.
 
-from ..attribution.calls import call_channels
-from ..model.goodness import Fit, goodness_of_fit
-from .dimension import ChosenDimension, select_dimension
+What is here takes a model, or results of several, and fits or compares again. The goodness of one fit is the
+model's own (`model.goodness_of_fit_`), and so are the channels that carry a space (`maps.calls()`).
+"""
+
+from .dimension import ChosenDimension, seed_consistency, select_dimension
 from .shifts import shift_test, shift_tests
 from .stability import SplitHalf, consistency, consistency_by_label, map_consistency, split_half
-from .statistics import anova, bootstrap_interval, tukey
+from .statistics import anova, tukey
 
 __all__ = [
     "ChosenDimension",
-    "Fit",
     "SplitHalf",
     "anova",
-    "bootstrap_interval",
-    "call_channels",
     "consistency",
     "consistency_by_label",
-    "goodness_of_fit",
     "map_consistency",
+    "seed_consistency",
     "select_dimension",
     "shift_test",
     "shift_tests",

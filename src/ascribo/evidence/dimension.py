@@ -33,6 +33,7 @@ from ..data.accept import as_recording
 from ..data.recording import Recording, nearest
 from ..data.segments import evenly
 from ..metrics.agreement import mean_over_pairs, pairwise_r2
+from ..metrics.intervals import bootstrap_interval_of_pairs
 from ..model.estimator import ContrastiveEmbedding
 from ..networks.losses import chance
 from ..spaces.base import Space, layout
@@ -170,7 +171,7 @@ def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 1
     for name, where in {**layout(model.model_.spaces), WHOLE: slice(None)}.items():
         block = [z[k][:, where] for k in kept]
         by_direction, by_variance = (pairwise_r2(block, weight) for weight in ("direction", "variance"))
-        low, high = _interval(by_direction)
+        low, high = bootstrap_interval_of_pairs(by_direction)
         rows.append(
             {
                 "space": name,
@@ -208,19 +209,6 @@ def _embeddings(model: ContrastiveEmbedding, recording: Recording, samples: int)
     with one_thread():
         z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, steps)
     return z.cpu().numpy().astype(np.float64)
-
-
-def _interval(matrix: np.ndarray, draws: int = 1000, level: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of the mean over pairs, when the models, not the pairs, are drawn with replacement."""
-    n = len(matrix)
-    if n < 3:
-        return np.nan, np.nan
-    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=draws).astype(float)
-    between = np.where(np.eye(n, dtype=bool), 0, matrix)  # a model drawn twice says nothing about pairs
-    pairs = counts.sum(1) ** 2 - np.square(counts).sum(1)
-    means = np.einsum("di,ij,dj->d", counts, between, counts)[pairs > 0] / pairs[pairs > 0]
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
 
 
 def _check(dims: list[int], seeds: int, tolerance: float) -> None:
