@@ -34,7 +34,7 @@ from ascribo.training.loop import train
 from ascribo.training.problem import Problem
 from ascribo.training.processes import train_in_processes
 from ascribo.training.settings import Settings
-from experiments.regcl.common import machine
+from experiments.shared.rows import machine
 
 HERE = Path(__file__).parent
 SPACES = {"position": asc.Follow(["x", "y", "z"], dim=3), "rest": asc.Time(dim=3)}

@@ -33,7 +33,7 @@ from ascribo.training.loop import run_steps
 from ascribo.training.objective import objectives_of
 from ascribo.training.penalty import Constant, Ramp
 from ascribo.training.settings import Settings
-from experiments.regcl.common import machine, write_json
+from experiments.shared.rows import machine, write_json
 
 BARS = {
     "one model, batch 5000": 1.5,

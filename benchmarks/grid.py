@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from experiments.regcl import table1
-from experiments.regcl.common import write_json
+from experiments.shared.rows import write_json
 
 KEPT = ("machine", "protocol", "models", "seconds", "elapsed", "rows_of_an_interrupted_run")
 

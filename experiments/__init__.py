@@ -1,37 +1,68 @@
-"""Published experiments by name, in a folder for each line of papers: protocol, published numbers, `run`."""
+"""Published experiments by name, in a folder for each line of papers: protocol, published numbers, `run`.
+
+- `regcl`: the tables and figures of Schneider et al. (2025), and what they leave open.
+- `validation`: whether ascribo's own calls and tests keep their promises, on simulated and on real recordings.
+- `shared`: the machinery of all of them; nothing in it knows of a particular experiment.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 
-__all__ = ["EXPERIMENTS", "find"]
+__all__ = ["EXPERIMENTS", "Entry", "find"]
+
+
+class Entry(NamedTuple):
+    """An experiment: its module below this folder, and in one line what it shows."""
+
+    module: str
+    shows: str
+
 
 EXPERIMENTS = {
-    "box": "which channels carry the observed latents of a simulated box (001, sections 5 and B)",
-    "table1": "training modes, penalty and attribution methods, beside the printed numbers (001, table 1)",
-    "table1-batches": "table1 with the papers' batches of 5,000 and a learning rate that is held",
-    "table2": "table1 for latents that were not observed (000 and 001, table 2)",
-    "fig3": "auROC against the number of latents, up to 20 (001, figure 3)",
-    "noise": "auROC of every method against observation noise",
-    "samples": "auROC and bits against the length of the recording",
-    "lambda": "the self-tuned penalty beside fixed ones",
-    "dimension": "which size of a space is consistent across seeds (001, figure 6)",
-    "calibration": "whether calls keep their false discovery rate, and their power",
-    "peers": "calls beside tuning curves, linear models and a decoder",
-    "nulls": "whether the shift test keeps its promise on unrelated variables",
-    "track": "units of a real rat on a linear track: position and running direction",
-    "navigation": "cells of a rat in a box: position, head direction and speed (001, table 3, figure 4)",
-    "navigation-noise": "the same with noise on every cell, by every method (001, figure 10)",
-    "navigation-timing": "training and attribution times beside cebra and captum (001, tables 4 and 5)",
+    "box": Entry(
+        "regcl.box",
+        "which channels carry the observed latents of a simulated box (Schneider et al. 2025, section 5)",
+    ),
+    "table1": Entry(
+        "regcl.table1",
+        "training modes, penalty and attribution methods beside the paper's (Schneider et al. 2025, table 1)",
+    ),
+    "table1-batches": Entry(
+        "regcl.table1_batches", "table1 with the papers' batches of 5,000 and a constant learning rate"
+    ),
+    "table2": Entry(
+        "regcl.table2", "table1 for latents that were not observed (Schneider et al. 2024 and 2025, table 2)"
+    ),
+    "fig3": Entry("regcl.fig3", "auROC against the number of latents, up to 20 (Schneider et al. 2025, figure 3)"),
+    "noise": Entry("regcl.noise", "auROC of every method against observation noise"),
+    "samples": Entry("regcl.samples", "auROC and bits against the length of the recording"),
+    "lambda": Entry("regcl.penalties", "the self-tuned penalty beside fixed ones"),
+    "dimension": Entry(
+        "regcl.dimension", "which size of a space is consistent across seeds (Schneider et al. 2025, figure 6)"
+    ),
+    "calibration": Entry(
+        "validation.calibration", "whether calls keep their false discovery rate, and their power"
+    ),
+    "peers": Entry("validation.peers", "calls beside those of tuning curves, linear models and a decoder"),
+    "nulls": Entry("validation.nulls", "whether the shift test keeps its level on unrelated variables"),
+    "track": Entry("validation.track", "units of a real rat on a linear track: position and running direction"),
+    "navigation": Entry(
+        "regcl.navigation",
+        "cells of a rat in a box: position, head direction and speed (Schneider et al. 2025, table 3, figure 4)",
+    ),
+    "navigation-noise": Entry(
+        "regcl.navigation_noise",
+        "the same with noise on every cell, by every method (Schneider et al. 2025, figure 10)",
+    ),
+    "navigation-timing": Entry(
+        "regcl.navigation_timing",
+        "training and attribution times beside cebra and captum (Schneider et al. 2025, tables 4 and 5)",
+    ),
 }
-MODULES = {
-    "lambda": "penalties",
-    "navigation-noise": "navigation_noise",
-    "navigation-timing": "navigation_timing",
-    "table1-batches": "table1_batches",
-}
-"""Names that no module can have."""
+"""Name -> entry: the one place where an experiment is registered."""
 
 
 def find(name: str) -> ModuleType:
@@ -42,4 +73,4 @@ def find(name: str) -> ModuleType:
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"no experiment is called {name!r}; there are: {', '.join(EXPERIMENTS)}.")
-    return import_module(f"{__name__}.regcl.{MODULES.get(name, name)}")
+    return import_module(f"{__name__}.{EXPERIMENTS[name].module}")

@@ -23,7 +23,7 @@ from ascribo.spaces.base import layout
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from ascribo.support.records import encode
-from experiments.regcl.common import Row, machine, publish, run_grid, summary
+from experiments.shared.rows import Row, machine, publish, run_grid, summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

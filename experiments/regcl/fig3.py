@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ascribo import figures
-from experiments.regcl import boxes, stacked, table1
-from experiments.regcl.boxes import OURS, PAPERS
-from experiments.regcl.common import Row, publish, row_files
-from experiments.regcl.showing import curves, fits, side_by_side, spell, took
-from experiments.regcl.stacked import Cell, summarise
+from experiments.regcl import box_models, table1
+from experiments.regcl.box_models import OURS, PAPERS
+from experiments.regcl.reporting import curves, fits, side_by_side, spell, took
+from experiments.shared import many_models
+from experiments.shared.many_models import Cell, summarise
+from experiments.shared.rows import Row, publish, row_files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,10 +89,10 @@ def _known(wanted: Sequence[Cell], out: Path) -> list[Row]:
     return [json.loads(file.read_text()) for file in row_files(wanted, out / ".table1") if file.exists()]
 
 
-run = stacked.experiment(
+run = many_models.experiment(
     *("fig3", table1.STUDY, FULL, QUICK),
     cells=cells,
-    protocol=boxes.VERIFICATION,
+    protocol=box_models.VERIFICATION,
     conclude=conclude,
     known=_known,
 )

@@ -21,13 +21,14 @@ from ascribo.data.segments import evenly
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.navigation import NavigationRecording
 from ascribo.spaces.base import layout
-from experiments.regcl import boxes, rats, stacked
-from experiments.regcl.boxes import MODES, OURS, PAPERS
-from experiments.regcl.common import Row, publish
+from experiments.regcl import box_models, navigation_models
+from experiments.regcl.box_models import MODES, OURS, PAPERS
 from experiments.regcl.navigation_figure import panels
-from experiments.regcl.rats import ALL, SPACES
-from experiments.regcl.showing import compared, fits, side_by_side, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+from experiments.regcl.navigation_models import ALL, SPACES
+from experiments.regcl.reporting import compared, fits, side_by_side, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,17 +62,23 @@ def cells(plan: Mapping[str, Any]) -> list[Cell]:
 
 def score(cell: Cell, data: NavigationRecording, model: FittedModel, found: Any) -> Row:
     """What is measured of one model."""
-    read = rats.readable(cell, data, model)
+    read = navigation_models.readable(cell, data, model)
     if cell["mode"] != ALL:
-        judged = boxes.judge(cell, data, model, found, "position", entries=PAPERS, channels=(*PAPERS, *OURS))
+        judged = box_models.judge(cell, data, model, found, "position", entries=PAPERS, channels=(*PAPERS, *OURS))
         return {**judged, "r2": {name: own["r2"] for name, own in read.items()}, "decoding": read}
-    row = {**rats.judge_all(cell, data, model, found, METHODS), "decoding": read}
+    row = {**navigation_models.judge_all(cell, data, model, found, METHODS), "decoding": read}
     plain = not cell.get("spikes") and not cell.get("mixed")
     return {**row, "figure": _figure_data(data, model, found)} if plain and not cell["simulation"] else row
 
 
 STUDY = Study(
-    *(rats.recording, rats.spaces, boxes.schedule, rats.together, score),
+    *(
+        navigation_models.recording,
+        navigation_models.spaces,
+        box_models.schedule,
+        navigation_models.together,
+        score,
+    ),
     data=("simulation", "noise", "spikes", "mixed", "length"),
     one_scale=False,
 )
@@ -176,6 +183,6 @@ def _figure_data(data: NavigationRecording, model: FittedModel, maps: Attributio
     }
 
 
-run = stacked.experiment(
-    *("navigation", STUDY, FULL, QUICK), cells=cells, protocol=rats.PROTOCOL, conclude=conclude
+run = many_models.experiment(
+    *("navigation", STUDY, FULL, QUICK), cells=cells, protocol=navigation_models.PROTOCOL, conclude=conclude
 )

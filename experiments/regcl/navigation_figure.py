@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ascribo import figures
-from experiments.regcl.boxes import MODES
-from experiments.regcl.rats import SPACES
+from experiments.regcl.box_models import MODES
+from experiments.regcl.navigation_models import SPACES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

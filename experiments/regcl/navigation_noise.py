@@ -1,7 +1,7 @@
 """auROC of position, head direction and speed against noise on every cell, by every method (001, figure 10).
 
-Models of all variables (`rats`), on rates with white noise of 0 to 3 standard deviations of each cell. The paper
-shows this without numbers.
+Models of all variables (`navigation_models`), on rates with white noise of 0 to 3 standard deviations of each cell.
+The paper shows this without numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from ascribo import figures
 from ascribo.attribution import METHODS
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.navigation import NavigationRecording
-from experiments.regcl import boxes, rats, stacked
-from experiments.regcl.common import Row, publish, summary
-from experiments.regcl.rats import ALL, SPACES
-from experiments.regcl.showing import curves, method_styles, spell, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid
+from experiments.regcl import box_models, navigation_models
+from experiments.regcl.navigation_models import ALL, SPACES
+from experiments.regcl.reporting import curves, method_styles, spell, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid
+from experiments.shared.rows import Row, publish, summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,11 +41,17 @@ QUICK = {"steps": 1_000, "costly": 200, "noises": (0.0, 3.0), "simulations": (0,
 
 def score(cell: Cell, data: NavigationRecording, model: FittedModel, maps: Any) -> Row:
     """auROC of every space by every method, calls and types."""
-    return rats.judge_all(cell, data, model, maps, METHODS)
+    return navigation_models.judge_all(cell, data, model, maps, METHODS)
 
 
 STUDY = Study(
-    *(rats.recording, rats.spaces, boxes.schedule, rats.together, score),
+    *(
+        navigation_models.recording,
+        navigation_models.spaces,
+        box_models.schedule,
+        navigation_models.together,
+        score,
+    ),
     data=("simulation", "noise", "spikes", "mixed", "length"),
     one_scale=False,
 )
@@ -108,9 +115,9 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 AXES = {"mode": "modes", "penalty": "penalties", "noise": "noises", "simulation": "simulations"}
-run = stacked.experiment(
+run = many_models.experiment(
     *("navigation-noise", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
-    protocol=rats.PROTOCOL,
+    protocol=navigation_models.PROTOCOL,
     conclude=conclude,
 )

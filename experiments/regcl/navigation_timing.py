@@ -37,11 +37,11 @@ from ascribo.support.progress import bar
 from ascribo.training.loop import train
 from ascribo.training.penalty import Constant
 from ascribo.training.settings import Settings
-from experiments.regcl import boxes, rats
-from experiments.regcl.boxes import MODES, PAPERS
-from experiments.regcl.common import Row, machine, publish
-from experiments.regcl.showing import spell
-from experiments.regcl.stacked import RATE, settle
+from experiments.regcl import box_models, navigation_models
+from experiments.regcl.box_models import MODES, PAPERS
+from experiments.regcl.reporting import spell
+from experiments.shared.many_models import RATE, settle
+from experiments.shared.rows import Row, machine, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ def run(
     began, out = time.monotonic(), Path(out)
     plan = settle(FULL, QUICK if quick else {}, **overrides)
     with one_thread(), ExitStack() as stack, warnings.catch_warnings(action="ignore"):
-        data = rats.recording({"simulation": plan["simulation"], "length": plan["length"]})
+        data = navigation_models.recording({"simulation": plan["simulation"], "length": plan["length"]})
         peer = (
             _Peer(str(cebra), data, plan) if cebra is not None and Path(cebra).exists() and PEER.exists() else None
         )
@@ -96,7 +96,7 @@ def run(
         attribution = _turns("attribution", _attribution(data, plan, peer), plan["rounds"], progress)
     result = {
         "experiment": "navigation-timing",
-        "protocol": {**plan, **rats.PROTOCOL, "paper": PAPER},
+        "protocol": {**plan, **navigation_models.PROTOCOL, "paper": PAPER},
         "machine": machine(),
         "cebra": None if peer is None else peer.about,
         "training": training,
@@ -149,7 +149,7 @@ def _training(
     """What to time of training: a step of each mode, and of cebra's solver."""
     timed: dict[str, Callable[[], Row]] = {}
     for mode in MODES:
-        problem = prepare(data, rats.spaces({"mode": mode}), validation_fraction=0.0).problem
+        problem = prepare(data, navigation_models.spaces({"mode": mode}), validation_fraction=0.0).problem
         for penalty in PENALTIES:
             # a constant λ from the first step on: the papers' schedule has none in the first
             settings = Settings(plan["timed"], plan["batch"], RATE, Constant(0.0 if penalty == "none" else 0.1))
@@ -182,8 +182,8 @@ def _attribution(
 
 def _model(data: NavigationRecording, plan: Mapping[str, Any]) -> FittedModel:
     """A hybrid, regularized model, hardly trained: times do not depend on it."""
-    item = prepare(data, rats.spaces({"mode": HYBRID[0]}))
-    settings = Settings(plan["fitted"], plan["batch"], RATE, boxes.PENALTIES[HYBRID[1]])
+    item = prepare(data, navigation_models.spaces({"mode": HYBRID[0]}))
+    settings = Settings(plan["fitted"], plan["batch"], RATE, box_models.PENALTIES[HYBRID[1]])
     parameters = train(item.problem, [0], settings, progress=False).parameters
     ((model, _),) = finish(
         [item], [parameters], [[0]], batch_size=plan["batch"], decoder_steps=plan["fitted"], progress=False
@@ -249,7 +249,7 @@ class _Peer:
 
     def __init__(self, python: str, data: NavigationRecording, plan: Mapping[str, Any]):
         X = (data.X - data.X.mean(0)) / data.X.std(0)
-        dim = sum(space.dim for space in rats.spaces({"mode": HYBRID[0]}).values())
+        dim = sum(space.dim for space in navigation_models.spaces({"mode": HYBRID[0]}).values())
         given = {"--dim": dim, "--batch": plan["batch"], "--penalty": 0.1, "--samples": plan["samples"]}
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         with tempfile.TemporaryDirectory() as folder:

@@ -16,11 +16,12 @@ import pandas as pd
 from ascribo.attribution import METHODS
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
-from experiments.regcl import boxes, stacked
-from experiments.regcl.boxes import Scores
-from experiments.regcl.common import Row, publish
-from experiments.regcl.showing import curves, fits, method_styles, side_by_side, spell, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+from experiments.regcl import box_models
+from experiments.regcl.box_models import Scores
+from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,13 +40,13 @@ QUICK = {"snrs": (None, 3.0, 1.0), "dims": (6,), "data_seeds": range(2)}
 def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by every method, and R² of both blocks."""
     return {
-        **boxes.judge(cell, data, model, unique, "position", channels=METHODS),
-        "r2": boxes.recovered(cell, data, model),
+        **box_models.judge(cell, data, model, unique, "position", channels=METHODS),
+        "r2": box_models.recovered(cell, data, model),
     }
 
 
 STUDY = Study(
-    *(boxes.recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    *(box_models.recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
     data=("dim", "data_seed", "length", "snr"),
     one_scale=False,
 )
@@ -81,9 +82,9 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "data_seed": "data_seeds"}
-run = stacked.experiment(
+run = many_models.experiment(
     *("noise", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, **AXES),
-    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
+    protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
 )

@@ -20,11 +20,12 @@ import pandas as pd
 from ascribo import figures
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
-from experiments.regcl import boxes, stacked
-from experiments.regcl.boxes import OURS, Scores
-from experiments.regcl.common import Row, publish
-from experiments.regcl.showing import fits, spell, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+from experiments.regcl import box_models
+from experiments.regcl.box_models import OURS, Scores
+from experiments.regcl.reporting import fits, spell, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,7 @@ QUICK = {"dims": (6,), "scales": (1.0, "spread"), "data_seeds": range(1)}
 
 def recording(cell: Cell) -> BoxRecording:
     """The box data of a cell, its channels multiplied."""
-    data = copy.copy(boxes.recording(cell))
+    data = copy.copy(box_models.recording(cell))
     factor = cell["scale"]
     if factor == "spread":
         rng = np.random.default_rng([cell["dim"], cell["data_seed"]])
@@ -55,13 +56,13 @@ def recording(cell: Cell) -> BoxRecording:
 def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space, and R² of both blocks."""
     return {
-        **boxes.judge(cell, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)),
-        "r2": boxes.recovered(cell, data, model),
+        **box_models.judge(cell, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)),
+        "r2": box_models.recovered(cell, data, model),
     }
 
 
 STUDY = Study(
-    *(recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    *(recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
     data=("dim", "data_seed", "length", "snr", "scale"),
     one_scale=False,
 )
@@ -160,9 +161,9 @@ def _noise(snr: float | None) -> str:
 
 
 AXES = {"mode": "modes", "dim": "dims", "snr": "snrs", "scale": "scales", "penalty": "penalties"}
-run = stacked.experiment(
+run = many_models.experiment(
     *("lambda", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
-    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
+    protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
 )

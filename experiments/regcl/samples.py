@@ -16,11 +16,12 @@ import pandas as pd
 from ascribo.attribution import METHODS
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
-from experiments.regcl import boxes, stacked
-from experiments.regcl.boxes import COSTLY, Scores
-from experiments.regcl.common import Row, publish
-from experiments.regcl.showing import curves, fits, method_styles, side_by_side, spell, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+from experiments.regcl import box_models
+from experiments.regcl.box_models import COSTLY, Scores
+from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,13 +40,13 @@ QUICK = {"lengths": (1_000, 3_000, 10_000, 30_000, 100_000), "data_seeds": range
 def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by the cheap methods, and R² of both blocks."""
     return {
-        **boxes.judge(cell, data, model, unique, "position", channels=CHEAP),
-        "r2": boxes.recovered(cell, data, model),
+        **box_models.judge(cell, data, model, unique, "position", channels=CHEAP),
+        "r2": box_models.recovered(cell, data, model),
     }
 
 
 STUDY = Study(
-    *(boxes.recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    *(box_models.recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
     data=("dim", "data_seed", "length", "snr"),
     one_scale=False,
 )
@@ -77,9 +78,9 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "length": "lengths"}
-run = stacked.experiment(
+run = many_models.experiment(
     *("samples", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
-    protocol={**boxes.PROTOCOL, "channels_on": boxes.STANDARDISED},
+    protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
 )

@@ -18,11 +18,12 @@ import pandas as pd
 
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
-from experiments.regcl import boxes, significance, stacked
-from experiments.regcl.boxes import MODES, OURS, PAPERS, Scores
-from experiments.regcl.common import Row, publish
-from experiments.regcl.showing import compared, dots, fits, published, side_by_side, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+from experiments.regcl import box_models, table1_statistics
+from experiments.regcl.box_models import MODES, OURS, PAPERS, Scores
+from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,16 +56,16 @@ QUICK = {"steps": 3_000, "dims": (4, 6, 9), "data_seeds": range(3)}
 def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by all methods, and R² of both blocks."""
     return {
-        **boxes.judge(cell, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
-        "r2": boxes.recovered(cell, data, model),
+        **box_models.judge(cell, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
+        "r2": box_models.recovered(cell, data, model),
     }
 
 
 STUDY = Study(
-    *(boxes.recording, boxes.spaces, boxes.schedule, boxes.unique_scores, score),
+    *(box_models.recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
     data=("dim", "data_seed", "length", "snr"),
     one_scale=True,
-    encoder=boxes.encoder,
+    encoder=box_models.encoder,
 )
 
 
@@ -76,7 +77,7 @@ def cells(plan: Mapping[str, Any]) -> list[Cell]:
 def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
     """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
     cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
-    statistics = significance.of_rows(result["rows"], PAPER)
+    statistics = table1_statistics.of_rows(result["rows"], PAPER)
     return publish(result["experiment"], out, {**result, "cells": cells, "statistics": statistics}, draw)
 
 
@@ -88,7 +89,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         ),
         "auROC by channels in percent": side_by_side(result["cells"], "channels", BY),
         "Models": fits(result["rows"], BY),
-        **significance.tables(result["statistics"]),
+        **table1_statistics.tables(result["statistics"]),
     }
 
 
@@ -97,6 +98,6 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
 
 
-run = stacked.experiment(
-    *("table1", STUDY, FULL, QUICK), cells=cells, protocol=boxes.VERIFICATION, conclude=conclude
+run = many_models.experiment(
+    *("table1", STUDY, FULL, QUICK), cells=cells, protocol=box_models.VERIFICATION, conclude=conclude
 )

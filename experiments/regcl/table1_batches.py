@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.regcl import stacked, table1
-from experiments.regcl.boxes import VERIFICATION
+from experiments.regcl import table1
+from experiments.regcl.box_models import VERIFICATION
 from experiments.regcl.table1 import cells, conclude, draw, tables
+from experiments.shared import many_models
 
 __all__ = ["FULL", "QUICK", "STUDY", "cells", "conclude", "draw", "run", "tables"]
 
@@ -21,6 +22,6 @@ FULL = {**table1.FULL, "batch": 5_000, "data_seeds": range(3)}
 QUICK = {"steps": 300, "batch": 1_000, "dims": (4,), "data_seeds": range(2)}
 STUDY = replace(table1.STUDY, learning_rate=3e-4, held=True)
 
-run = stacked.experiment(
+run = many_models.experiment(
     *("table1-batches", STUDY, FULL, QUICK), cells=cells, protocol=VERIFICATION, conclude=conclude
 )

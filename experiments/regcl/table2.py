@@ -20,11 +20,12 @@ from ascribo.simulate.box import BoxRecording
 from ascribo.spaces.base import Space
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from experiments.regcl import boxes, stacked
-from experiments.regcl.boxes import OBSERVED, OURS, PAPERS, Scores
-from experiments.regcl.common import Row, publish
-from experiments.regcl.showing import compared, dots, fits, published, side_by_side, took
-from experiments.regcl.stacked import TRAINING, Cell, Study, grid, summarise
+from experiments.regcl import box_models
+from experiments.regcl.box_models import OBSERVED, OURS, PAPERS, Scores
+from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,7 @@ QUICK = {"steps": 3_000, "dims": (4, 6), "data_seeds": range(2)}
 
 def recording(cell: Cell) -> BoxRecording:
     """The box of table 1 with the latents of all channels as variables, "c0", "c1", ..., the others hidden."""
-    swapped = copy.copy(boxes.recording(cell))
+    swapped = copy.copy(box_models.recording(cell))
     assert swapped.truth is not None
     second = swapped.truth.sel(space="position").values
     swapped.variables = pd.DataFrame(swapped.latents[:, :-OBSERVED], columns=_names(cell))
@@ -75,16 +76,16 @@ def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) ->
     """auROC of the hidden space by all methods, and R² of both blocks."""
     goals = {"position": data.variables, "rest": data.latents[:, -OBSERVED:]}
     return {
-        **boxes.judge(cell, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
-        "r2": boxes.recovered(cell, data, model, goals),
+        **box_models.judge(cell, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
+        "r2": box_models.recovered(cell, data, model, goals),
     }
 
 
 STUDY = Study(
-    *(recording, spaces, boxes.schedule, boxes.unique_scores, score),
+    *(recording, spaces, box_models.schedule, box_models.unique_scores, score),
     data=("dim", "data_seed", "length"),
     one_scale=True,
-    encoder=boxes.encoder,
+    encoder=box_models.encoder,
 )
 
 
@@ -117,9 +118,9 @@ def _names(cell: Cell) -> tuple[str, ...]:
     return tuple(f"c{k}" for k in range(cell["dim"] - OBSERVED))
 
 
-run = stacked.experiment(
+run = many_models.experiment(
     *("table2", STUDY, FULL, QUICK),
     cells=lambda plan: grid(plan, penalty="penalties", dim="dims", data_seed="data_seeds"),
-    protocol={**boxes.VERIFICATION, "mode": "hybrid contrastive, z1 observed, map of z2"},
+    protocol={**box_models.VERIFICATION, "mode": "hybrid contrastive, z1 observed, map of z2"},
     conclude=conclude,
 )

@@ -8,7 +8,7 @@ from scipy import stats
 import ascribo as asc
 from ascribo.attribution.calls import CROSS_FITTED, call_channels
 from ascribo.model.fitted import unique_variances
-from experiments.regcl.today import score_calls
+from experiments.validation.established_methods import score_calls
 
 
 def blocks(values, spaces=None):

@@ -13,7 +13,7 @@ from ascribo.data.segments import hold_out
 from ascribo.evidence import shifts as module
 from ascribo.evidence.shifts import draw_lags, shift_test, shift_tests, shifted_pairs
 from ascribo.spaces.pairs import Pairs
-from experiments.regcl.nulls import recording, uniformity
+from experiments.validation.nulls import recording, uniformity
 
 FOLLOW = {"variable": asc.Follow("x", 1)}
 

@@ -24,7 +24,7 @@ def _experiments() -> ModuleType | None:
 def known_experiments() -> dict[str, str]:
     """Name -> what it shows; empty where there is no checkout."""
     package = _experiments()
-    return {} if package is None else dict(package.EXPERIMENTS)
+    return {} if package is None else {name: entry.shows for name, entry in package.EXPERIMENTS.items()}
 
 
 def find_experiment(name: str) -> ModuleType:

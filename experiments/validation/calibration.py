@@ -31,9 +31,9 @@ from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from ascribo.training.penalty import Auto, Schedule
-from experiments.regcl import stacked
-from experiments.regcl.common import Row, publish
-from experiments.regcl.stacked import TRAINING, Cell, Study
+from experiments.shared import many_models
+from experiments.shared.many_models import TRAINING, Cell, Study
+from experiments.shared.rows import Row, publish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -255,7 +255,7 @@ def _condition(name: str | None, rows: Sequence[Row], level: float) -> Row:
     }
 
 
-run = stacked.experiment(
+run = many_models.experiment(
     *("calibration", STUDY, FULL, QUICK),
     cells=cells,
     protocol={"conditions_are": {name: dict(cell) for name, cell in CONDITIONS.items()}},

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from experiments.regcl import peers
-from experiments.regcl.today import METHODS
+from experiments.validation import peers
+from experiments.validation.established_methods import METHODS
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from ascribo.training.loop import train
 from ascribo.training.penalty import Schedule
 from ascribo.training.settings import Settings
 from ascribo.training.stacks import pack, train_stack
-from experiments.regcl.common import Row, machine, row_files, run_grid, summary, write_json
+from experiments.shared.rows import Row, machine, row_files, run_grid, summary, write_json
 
 __all__ = ["TRAINING", "Cell", "Study", "experiment", "grid", "run", "run_cells", "settle", "summarise"]
 

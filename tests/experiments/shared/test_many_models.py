@@ -9,7 +9,8 @@ import torch
 
 from ascribo.training.penalty import Auto, Constant, Ramp
 from ascribo.training.settings import Settings
-from experiments.regcl import boxes, stacked, table1
+from experiments.regcl import box_models, table1
+from experiments.shared import many_models
 
 TINY = {"length": 1000, "steps": 10, "batch": 32, "samples": 100, "costly": 50}
 PLAN = {**TINY, "modes": ["supervised", "hybrid contrastive"], "penalties": ["none", "regularized"], "dims": [3]}
@@ -17,7 +18,7 @@ PLAN |= {"data_seeds": [0, 1]}
 CHEAP = replace(
     table1.STUDY,
     together=lambda cells, recordings, models: [{} for _ in cells],
-    score=lambda cell, data, model, unique: boxes.judge(
+    score=lambda cell, data, model, unique: box_models.judge(
         cell, data, model, unique, "position", entries=["neuron_gradient"], channels=["inverted_neuron_gradient"]
     ),
 )
@@ -26,17 +27,17 @@ HOW = {"jobs": 1, "progress": False, "device": "cpu"}
 
 
 def in_stacks(study, cells, folder):
-    return stacked._in_stacks(study, cells, stacked.row_files(cells, folder), **HOW)
+    return many_models._in_stacks(study, cells, many_models.row_files(cells, folder), **HOW)
 
 
 def test_rows_of_a_stack_are_those_of_single_models(tmp_path):
-    alone, _ = stacked.run_cells(CHEAP, CELLS, tmp_path / "a", fresh=False, **HOW)
+    alone, _ = many_models.run_cells(CHEAP, CELLS, tmp_path / "a", fresh=False, **HOW)
     together, _ = in_stacks(CHEAP, CELLS, tmp_path / "b")
     assert [row["data_seed"] for row in alone] == [0, 1, 0, 1, 0, 1, 0, 1]
     for a, b in zip(alone, together, strict=True):
         for row in (a, b):
             assert set(row.pop("seconds")) == {"simulation", "preparation", "training", "decoders", "maps"}
-            assert set(row["bits"]) == set(boxes.spaces(row))
+            assert set(row["bits"]) == set(box_models.spaces(row))
         assert a.pop("bits") == pytest.approx(b.pop("bits"), abs=1e-3)
         for kind in ("entries", "channels"):
             assert a.pop(kind) == pytest.approx(b.pop(kind), abs=2e-3)
@@ -45,7 +46,7 @@ def test_rows_of_a_stack_are_those_of_single_models(tmp_path):
 
 def test_models_trained_together_get_their_own_rows(tmp_path, monkeypatch):
     """The way of the GPU, on a CPU: other draws, the same kind of rows."""
-    monkeypatch.setattr(stacked, "_train", stacked._train_together)
+    monkeypatch.setattr(many_models, "_train", many_models._train_together)
     rows, before = in_stacks(CHEAP, CELLS, tmp_path)
     assert before == 0 and [{key: row[key] for key in cell} for row, cell in zip(rows, CELLS, strict=True)] == CELLS
     assert [round(row["lambda"], 3) for row in rows] == [0.0, 0.0, 0.1, 0.1] * 2
@@ -58,24 +59,26 @@ def test_recordings_are_simulated_and_prepared_once(tmp_path, monkeypatch):
 
     def simulated(cell):
         calls["simulated"] += 1
-        return boxes.recording(cell)
+        return box_models.recording(cell)
 
     def prepared(*given, **options):
         calls["prepared"] += 1
         return prepare(*given, **options)
 
-    prepare = stacked.prepare
-    monkeypatch.setattr(stacked, "prepare", prepared)
+    prepare = many_models.prepare
+    monkeypatch.setattr(many_models, "prepare", prepared)
     in_stacks(replace(CHEAP, recording=simulated), CELLS, tmp_path)
     assert calls == {"simulated": 2, "prepared": 4}  # two data sets; two modes of each; penalties share
 
 
 def test_what_threads_prepare_is_no_different(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        stacked, "_rows", lambda study, cells, items, *a, **b: ({"made": _digest(i)} for i in items)
+        many_models, "_rows", lambda study, cells, items, *a, **b: ({"made": _digest(i)} for i in items)
     )
     one, two = (
-        stacked._in_stacks(CHEAP, CELLS, stacked.row_files(CELLS, tmp_path / str(jobs)), **{**HOW, "jobs": jobs})
+        many_models._in_stacks(
+            CHEAP, CELLS, many_models.row_files(CELLS, tmp_path / str(jobs)), **{**HOW, "jobs": jobs}
+        )
         for jobs in (1, 2)
     )
     assert one == two and len({row["made"] for row in one[0]}) == 4
@@ -88,7 +91,7 @@ def _digest(item):
 
 
 def test_an_interrupted_run_trains_only_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(stacked, "WORK", 2 * TINY["steps"] * TINY["batch"])  # stacks of two
+    monkeypatch.setattr(many_models, "WORK", 2 * TINY["steps"] * TINY["batch"])  # stacks of two
     trained, scored = [], []
 
     def score(cell, data, model, unique):
@@ -101,8 +104,8 @@ def test_an_interrupted_run_trains_only_what_is_missing(tmp_path, monkeypatch):
         trained.append(len(items))
         return original(items, *given)
 
-    original = stacked._train
-    monkeypatch.setattr(stacked, "_train", train)
+    original = many_models._train
+    monkeypatch.setattr(many_models, "_train", train)
     study, state = replace(CHEAP, score=score), tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
         in_stacks(study, CELLS, state)
@@ -117,7 +120,7 @@ def test_an_interrupted_run_trains_only_what_is_missing(tmp_path, monkeypatch):
 def test_rows_that_are_known_are_not_run(tmp_path):
     known = [{**cell, "entries": {}, "seconds": {}} for cell in CELLS[1:]]
     given = {"protocol": {"x": 1}, "fresh": False, **HOW}
-    result = stacked.run("some", CHEAP, CELLS, tmp_path, known=known, **given)
+    result = many_models.run("some", CHEAP, CELLS, tmp_path, known=known, **given)
     assert result["rows_of_another_experiment"] == len(CELLS) - 1 and result["models"] == len(CELLS)
     assert result["rows"][1:] == known and result["rows"][0]["channels"]
     assert result["seconds"]["total"] == pytest.approx(sum(result["rows"][0]["seconds"].values()), abs=0.3)
@@ -125,34 +128,34 @@ def test_rows_that_are_known_are_not_run(tmp_path):
 
 
 def test_stacks_hold_one_shape_and_are_not_too_long(monkeypatch):
-    data = boxes.recording({**CELLS[0]})
-    items = {k: stacked.prepare(data, boxes.spaces(cell), one_scale=True) for k, cell in enumerate(CELLS)}
+    data = box_models.recording({**CELLS[0]})
+    items = {k: many_models.prepare(data, box_models.spaces(cell), one_scale=True) for k, cell in enumerate(CELLS)}
     longer = [*CELLS[:-1], {**CELLS[-1], "steps": 60}]
-    assert stacked._pack(CELLS, range(8), items) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert stacked._pack(longer, range(8), items) == [[0, 1, 2, 3], [4, 5, 6], [7]]
-    monkeypatch.setattr(stacked, "WORK", 3 * TINY["steps"] * TINY["batch"])
-    assert stacked._pack(CELLS, [0, 1, 2, 3, 5], items) == [[0, 1], [2, 3], [5]]
+    assert many_models._pack(CELLS, range(8), items) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert many_models._pack(longer, range(8), items) == [[0, 1, 2, 3], [4, 5, 6], [7]]
+    monkeypatch.setattr(many_models, "WORK", 3 * TINY["steps"] * TINY["batch"])
+    assert many_models._pack(CELLS, [0, 1, 2, 3, 5], items) == [[0, 1], [2, 3], [5]]
 
 
 def test_a_stack_has_a_schedule_for_each_model():
-    item = stacked.prepare(boxes.recording(CELLS[-1]), boxes.spaces(CELLS[-1]), one_scale=True)
+    item = many_models.prepare(box_models.recording(CELLS[-1]), box_models.spaces(CELLS[-1]), one_scale=True)
     settings = Settings(20, 32, 1e-3, Constant(0.0))
     schedules = [Constant(0.0), Ramp(0.3), Auto()]
-    parameters, weights = stacked._train_together([item] * 3, [0, 1, 2], schedules, settings, False)
+    parameters, weights = many_models._train_together([item] * 3, [0, 1, 2], schedules, settings, False)
     assert weights[0] == 0.0 and weights[1] == pytest.approx(0.3) and weights[2] >= 0.0
     assert len(parameters) == 3 and all(torch.isfinite(v).all() and len(v) == 1 for v in parameters[1].values())
     assert not torch.equal(parameters[0]["0.weight"], parameters[1]["0.weight"])
 
 
 def test_protocols():
-    assert stacked.settle({"a": range(2), "b": 1}, {"b": 2}, a=[5]) == {"a": [5], "b": 2}
+    assert many_models.settle({"a": range(2), "b": 1}, {"b": 2}, a=[5]) == {"a": [5], "b": 2}
     with pytest.raises(ValueError, match="no 'dim'; did you mean 'dims'"):
-        stacked.settle({"dims": [4]}, dim=[4])
+        many_models.settle({"dims": [4]}, dim=[4])
 
 
 def test_means_by_group():
     rows = [{"dim": d, "channels": {"a": v}} for d, v in ((4, 0.5), (4, 0.7), (9, 1.0))]
-    four, nine = stacked.summarise(rows, "channels", ("dim",))
+    four, nine = many_models.summarise(rows, "channels", ("dim",))
     assert four["dim"] == 4 and four["mean"] == pytest.approx(0.6) and four["min"] == 0.5 and four["n"] == 2
     assert four["kind"] == "channels" and nine["method"] == "a" and nine["ci95"] == [1.0, 1.0]
-    assert stacked.summarise(rows, "channels", ("dim",), ["b"]) == []
+    assert many_models.summarise(rows, "channels", ("dim",), ["b"]) == []

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.regcl.common import Row
-from experiments.regcl.showing import blank, spell
+from experiments.regcl.reporting import blank, spell
+from experiments.shared.rows import Row
 
 __all__ = ["of_rows", "tables"]
 

@@ -12,9 +12,10 @@ from ascribo import figures
 from ascribo.cli import main
 from ascribo.training.loop import train
 from experiments import find
-from experiments.regcl import boxes, common, significance, stacked, table1, table1_batches, table2
-from experiments.regcl.boxes import MODES, PAPERS
-from experiments.regcl.stacked import settle
+from experiments.regcl import box_models, table1, table1_batches, table1_statistics, table2
+from experiments.regcl.box_models import MODES, PAPERS
+from experiments.shared import many_models, rows
+from experiments.shared.many_models import settle
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 INVERTED = "inverted_neuron_gradient"
@@ -33,7 +34,7 @@ def test_every_model_has_its_row(done):
         assert list(row["entries"]) == list(PAPERS) and list(row["channels"]) == list(table1.CHANNELS)
         assert all(0 <= value <= 1 for kind in ("entries", "channels") for value in row[kind].values())
         assert row["lambda"] == (0.0 if row["penalty"] == "none" else pytest.approx(0.1))
-        assert set(row["r2"]) == set(row["bits"]) == set(boxes.spaces(row))
+        assert set(row["r2"]) == set(row["bits"]) == set(box_models.spaces(row))
 
 
 def test_cells_are_beside_the_papers(done):
@@ -134,7 +135,7 @@ def made_up(best):
 @pytest.fixture(scope="module")
 def ahead():
     pytest.importorskip("statsmodels")
-    return significance.of_rows(made_up((MODES[2], "regularized", INVERTED)), table1.PAPER)
+    return table1_statistics.of_rows(made_up((MODES[2], "regularized", INVERTED)), table1.PAPER)
 
 
 def test_the_papers_method_is_ahead(ahead):
@@ -144,14 +145,14 @@ def test_the_papers_method_is_ahead(ahead):
         assert part["ahead_of_all"]
         assert all(row["difference"] > least and 0 < row["ci95"][0] < row["difference"] for row in part["against"])
         assert all(row["p"] < 0.001 for row in part["against"])
-    titles = list(significance.tables(ahead))
+    titles = list(table1_statistics.tables(ahead))
     assert titles[0] == "ANOVA" and "is ahead of all (p < 0.05)" in titles[1]
 
 
 def test_the_papers_method_may_be_behind():
     pytest.importorskip("statsmodels")
-    rows = significance._long(made_up((MODES[0], "none", "shapley_zeros")))
-    behind = significance._tukey(rows, ("penalty", "method"))
+    rows = table1_statistics._long(made_up((MODES[0], "none", "shapley_zeros")))
+    behind = table1_statistics._tukey(rows, ("penalty", "method"))
     assert not behind["ahead_of_all"] and behind["against"][0]["group"] == "none:shapley_zeros"
     assert behind["against"][0]["difference"] < -0.06 and behind["against"][0]["ci95"][1] < 0
 
@@ -172,19 +173,19 @@ def test_main_effects_are_ordered(ahead):
 def test_without_statsmodels_there_are_no_tests(monkeypatch):
     for name in ("statsmodels", "statsmodels.formula.api", "statsmodels.stats.anova"):
         monkeypatch.setitem(sys.modules, name, None)
-    found = significance.of_rows(made_up(None), table1.PAPER)
+    found = table1_statistics.of_rows(made_up(None), table1.PAPER)
     assert found["anova"] is None and found["tukey"] is None and "ascribo[stats]" in found["why"]
-    titles = list(significance.tables(found))
+    titles = list(table1_statistics.tables(found))
     assert len(titles) == 2 and titles[0].startswith("Paired") and titles[1].endswith(f"(no tests: {found['why']})")
 
 
 def test_data_sets_are_paired():
     """Small but constant differences are found; the cell that is really ahead is told."""
     rows = made_up((MODES[2], "regularized", INVERTED))
-    paired = {row["group"]: row for row in significance._paired(rows)}
+    paired = {row["group"]: row for row in table1_statistics._paired(rows)}
     assert len(paired) == 35 and all(row["better"] == 6 and row["worse"] == 0 for row in paired.values())
     assert all(row["p"] == pytest.approx(1 / 64) for row in paired.values())  # all signs alike in six data sets
-    behind = significance._paired(made_up((MODES[0], "none", "shapley_zeros")))[0]
+    behind = table1_statistics._paired(made_up((MODES[0], "none", "shapley_zeros")))[0]
     assert behind["group"] == "supervised:none:shapley_zeros" and behind["p"] == 1.0 and behind["worse"] == 6
 
 
@@ -193,7 +194,7 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
 
     def run(out, **options):
         asked.update(options)
-        common.write_json(tmp_path / "table1.json", {})
+        rows.write_json(tmp_path / "table1.json", {})
         return done[1]
 
     monkeypatch.setattr(table1, "run", run)
@@ -210,14 +211,14 @@ def test_quick_is_shorter():
 
 
 def test_every_experiment_has_a_module():
-    from experiments.regcl import EXPERIMENTS
+    from experiments import EXPERIMENTS
 
     for name in EXPERIMENTS:
         assert callable(find(name).run) and callable(find(name).tables)
 
 
 def test_the_benchmark_takes_its_times_from_the_table(done, tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
     grid = importlib.import_module("grid")
     try:
         out = tmp_path / "grid.json"
@@ -249,7 +250,9 @@ def test_the_papers_batches(tmp_path, monkeypatch):
     assert len(full) == 108 and {cell["batch"] for cell in full} == {5_000}
     assert sum(c["steps"] * c["batch"] for c in quick) < sum(c["steps"] * c["batch"] for c in full) / 1000
     seen = []
-    monkeypatch.setattr(stacked, "train", lambda *args, **kwargs: seen.append(args[2]) or train(*args, **kwargs))
+    monkeypatch.setattr(
+        many_models, "train", lambda *args, **kwargs: seen.append(args[2]) or train(*args, **kwargs)
+    )
     result = table1_batches.run(tmp_path, device="cpu", progress=False, **{**TINY, "modes": MODES[:1]})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table1-batches.json", "table1-batches.png"]
     assert result["experiment"] == "table1-batches"

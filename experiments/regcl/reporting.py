@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from ascribo import figures
-from experiments.regcl.boxes import OURS, PAPERS
-from experiments.regcl.common import Row
-from experiments.regcl.stacked import summarise
+from experiments.regcl.box_models import OURS, PAPERS
+from experiments.shared.many_models import summarise
+from experiments.shared.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,8 +21,8 @@ from ascribo.simulate.mixed import mixed
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from ascribo.support.compute import one_thread
-from experiments.regcl.common import Row, machine, publish, run_grid
-from experiments.regcl.today import METHODS, score_calls
+from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.validation.established_methods import METHODS, score_calls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

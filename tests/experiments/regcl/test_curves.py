@@ -7,7 +7,7 @@ import pytest
 
 from ascribo.attribution import METHODS
 from experiments import find
-from experiments.regcl import boxes, noise, penalties, samples
+from experiments.regcl import box_models, noise, penalties, samples
 
 TINY = {"data_seeds": [0], "steps": 10, "batch": 32, "samples": 60, "costly": 20, "dims": [3]}
 
@@ -29,7 +29,7 @@ def test_noise(tmp_path):
 
 def test_noise_is_in_the_data():
     cell = {"dim": 3, "data_seed": 0, "length": 2000}
-    clean, noisy = boxes.recording(cell), boxes.recording({**cell, "snr": 1.0})
+    clean, noisy = box_models.recording(cell), box_models.recording({**cell, "snr": 1.0})
     added = (noisy.X - clean.X).var(0) / clean.X.var(0)
     np.testing.assert_allclose(added, 1.0, atol=0.15)
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.regcl import boxes, common, fig3, stacked, table1
-from experiments.regcl.boxes import OURS, PAPERS
+from experiments.regcl import box_models, fig3, table1
+from experiments.regcl.box_models import OURS, PAPERS
+from experiments.shared import many_models, rows
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 5, "batch": 32, "samples": 60, "costly": 20}
 FAR = {"far_dims": [5], "far_data_seeds": [0, 1]}
@@ -25,13 +26,13 @@ def scored(monkeypatch):
         return {**{k: dict.fromkeys(m, value) for k, m in kinds.items()}, "rank_deficient": {}, "r2": {}}
 
     nothing = lambda cells, recordings, models: [None for _ in cells]  # noqa: E731
-    whole = stacked.run_cells
+    whole = many_models.run_cells
     monkeypatch.setattr(
-        stacked,
+        many_models,
         "run_cells",
         lambda study, *given, **how: whole(replace(study, score=score, together=nothing), *given, **how),
     )
-    monkeypatch.setattr(common, "_code", lambda: "the same")
+    monkeypatch.setattr(rows, "_code", lambda: "the same")
     return asked
 
 
@@ -49,20 +50,20 @@ def test_rows_are_taken_from_table_1(tmp_path, scored, monkeypatch):
     labels = [line.get_label() for line in fig3.draw(result).lines]
     assert labels[0] == "papers', by entries" and "unique variance" in labels and len(labels) == 11
     asked = {}
-    monkeypatch.setattr(stacked, "run", lambda *_, **options: asked.update(options) or dict(result))
+    monkeypatch.setattr(many_models, "run", lambda *_, **options: asked.update(options) or dict(result))
     fig3.run(tmp_path, **{**HOW, "fresh": True}, **TINY, **FAR)
     assert asked["known"] == []
 
 
 def test_unfinished_rows_of_table_1_are_taken_too(tmp_path, scored):
-    wanted = fig3.cells(stacked.settle(fig3.FULL, **TINY, **FAR))
-    rows, _ = stacked.run_cells(table1.STUDY, wanted[:1], tmp_path / ".table1", **HOW)
+    wanted = fig3.cells(many_models.settle(fig3.FULL, **TINY, **FAR))
+    rows, _ = many_models.run_cells(table1.STUDY, wanted[:1], tmp_path / ".table1", **HOW)
     assert fig3._known(wanted, tmp_path) == rows
 
 
 def test_other_lengths_of_training_are_not_taken():
-    cells = fig3.cells(stacked.settle(fig3.FULL, **TINY, **FAR))
+    cells = fig3.cells(many_models.settle(fig3.FULL, **TINY, **FAR))
     assert {cell["mode"] for cell in cells} == {"supervised", "hybrid contrastive"}
     longer = [{**cell, "steps": 20, "seconds": {}} for cell in cells]
     assert not any(row.items() >= cell.items() for row in longer for cell in cells)
-    assert boxes.spaces(cells[-1])["rest"].dim == 3
+    assert box_models.spaces(cells[-1])["rest"].dim == 3

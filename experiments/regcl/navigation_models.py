@@ -1,9 +1,9 @@
 """Cells of the experiments on navigation: what they are trained on, and how their maps are judged.
 
 A *cell* (of an experiment) is a dict fit for JSON: simulation (the seed of rat and cells), data_seed (that of the
-model), noise, spikes, mixed, length (time steps of 0.1 s), mode, penalty, and the lengths of `stacked.TRAINING`.
+model), noise, spikes, mixed, length (time steps of 0.1 s), mode, penalty, and what `many_models.TRAINING` has.
 Modes are the papers' three, for a model of position alone, and "all variables": one model with a space for each of
-position, head direction and speed. *Entries* and *channels* are as in `boxes`.
+position, head direction and speed. *Entries* and *channels* are as in `box_models`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ascribo.spaces.base import Space, layout
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
-from experiments.regcl import boxes
-from experiments.regcl.common import Row
+from experiments.regcl import box_models
+from experiments.shared.rows import Row
 
 __all__ = ["ALL", "PROTOCOL", "SPACES", "WINDOW", "judge_all", "readable", "recording", "spaces", "together"]
 
@@ -53,12 +53,12 @@ PROTOCOL = {
     "2), speed: Follow(dim 1), rest: Time(3)",
     "types": "rule: the space a cell is highest in; a lattice from a grid score of its map of 0.3 on, a threshold "
     "that was chosen with simulation 0 in view. cross_validated: logistic regression over cells, 5 folds",
-    "channels_on": boxes.STANDARDISED,
+    "channels_on": box_models.STANDARDISED,
     "encoder": "mlp (180, 180, 60), outputs limited to ±5; one model a cell, its seed is data_seed",
-    "penalties_mean": boxes.PROTOCOL["penalties_mean"],
-    "entries": boxes.PROTOCOL["entries"],
-    "channels": boxes.PROTOCOL["channels"],
-    "costly_methods": boxes.PROTOCOL["costly_methods"],
+    "penalties_mean": box_models.PROTOCOL["penalties_mean"],
+    "entries": box_models.PROTOCOL["entries"],
+    "channels": box_models.PROTOCOL["channels"],
+    "costly_methods": box_models.PROTOCOL["costly_methods"],
 }
 
 
@@ -103,7 +103,7 @@ def together(
 ) -> list[Any]:
     """Unique variance of all models of position alone; of those of all variables maps, which have error bars."""
     if cells[0]["mode"] != ALL:
-        return boxes.unique_scores(cells, recordings, models)
+        return box_models.unique_scores(cells, recordings, models)
     steps = min(UNIQUE_STEPS, cells[0]["steps"])
     return [
         unique_variances([model], [data], loss="poisson" if cell.get("spikes") else "squared", steps=steps)[0]
@@ -122,7 +122,7 @@ def judge_all(
     assert data.truth is not None
     out: Row = {"auroc": {space: {} for space in SPACES}, "no_map": []}
     for method in methods:
-        steps = evenly(len(data), cell["costly" if method in boxes.COSTLY else "samples"])
+        steps = evenly(len(data), cell["costly" if method in box_models.COSTLY else "samples"])
         found = maps if method == "unique_variance" else model.attribute(data, method, steps)
         for space in SPACES:
             scores = found.by_space.sel(space=space).values

@@ -9,8 +9,9 @@ pytest.importorskip("ratinabox")
 
 from ascribo.attribution import METHODS
 from experiments import find
-from experiments.regcl import navigation, navigation_noise, navigation_timing, rats, stacked
-from experiments.regcl.boxes import MODES, OURS, PAPERS
+from experiments.regcl import navigation, navigation_models, navigation_noise, navigation_timing
+from experiments.regcl.box_models import MODES, OURS, PAPERS
+from experiments.shared import many_models
 
 TINY = {"length": 700, "steps": 5, "batch": 32, "samples": 20, "costly": 3, "data_seeds": [0]}
 
@@ -29,29 +30,29 @@ def test_names_find_their_modules():
 
 def test_every_model_has_its_row(done):
     _, result = done
-    every = [row for row in result["rows"] if row["mode"] == rats.ALL]
+    every = [row for row in result["rows"] if row["mode"] == navigation_models.ALL]
     assert [r.get("spikes", False) for r in every] == [False, True]
     for row in every:
-        assert list(row["auroc"]) == list(rats.SPACES)
+        assert list(row["auroc"]) == list(navigation_models.SPACES)
         assert all(0 <= v <= 1 for own in row["auroc"].values() for v in own.values())
         for space, calls in row["calls"].items():
             assert calls["false"] <= calls["called"] and 0 <= calls["power"] <= 1
             assert calls["fdp"] == pytest.approx(calls["false"] / max(1, calls["called"]), abs=1e-4)
             assert space in row["decoding"]
         assert 0 <= row["types"]["rule"] <= 1 and 0 <= row["types"]["cross_validated"] <= 1
-    (position,) = [row for row in result["rows"] if row["mode"] != rats.ALL]
+    (position,) = [row for row in result["rows"] if row["mode"] != navigation_models.ALL]
     assert list(position["entries"]) == list(PAPERS) and set(position["channels"]) == {*PAPERS, *OURS}
     assert set(position["bits"]) == {"position", "rest"}
 
 
 def test_cells_are_rates_of_every_simulation_spikes_mixed_cells_and_the_papers_modes():
-    plan = stacked.settle(navigation.FULL)
+    plan = many_models.settle(navigation.FULL)
     found = navigation.cells(plan)
-    every = [c for c in found if c["mode"] == rats.ALL]
+    every = [c for c in found if c["mode"] == navigation_models.ALL]
     kinds = [(c["simulation"], c.get("spikes", False), c.get("mixed", 0)) for c in every]
     assert kinds == [*((k, False, 0) for k in range(5)), (0, True, 0), (0, False, 60)]
     assert len(found) - len(every) == 3 * 2 * 3 and {c["simulation"] for c in found[len(every) :]} == {0}
-    some = rats.recording({"simulation": 0, "length": 300, "mixed": 9})
+    some = navigation_models.recording({"simulation": 0, "length": 300, "mixed": 9})
     assert some.X.shape == (300, 409)
 
 
@@ -59,14 +60,17 @@ def test_what_is_concluded_follows_from_the_rows(done):
     _, result = done
     first = result["rows"][0]
     assert result["summary"]["simulations"] == 1  # spikes are not counted among the rates
-    for space in rats.SPACES:
+    for space in navigation_models.SPACES:
         assert result["summary"]["auroc"][space] == first["auroc"][space]["unique_variance"]
         assert result["summary"]["fdr"][space] == first["calls"][space]["fdp"]
         assert result["summary"]["power"][space] == first["calls"][space]["power"]
     met = result["summary"]["met"]
     assert len(met) == 10
-    good = {"auroc": dict.fromkeys(rats.SPACES, 1.0), "types": {"cross_validated": 0.96}}
-    good |= {"fdr": dict.fromkeys(rats.SPACES, 0.04), "power": dict.fromkeys(rats.SPACES, 0.96)}
+    good = {"auroc": dict.fromkeys(navigation_models.SPACES, 1.0), "types": {"cross_validated": 0.96}}
+    good |= {
+        "fdr": dict.fromkeys(navigation_models.SPACES, 0.04),
+        "power": dict.fromkeys(navigation_models.SPACES, 0.96),
+    }
     assert all(navigation._met(good).values())
     for key, worse in (("fdr", 0.06), ("power", 0.94), ("auroc", 0.998)):
         assert sum(not v for v in navigation._met({**good, key: {**good[key], "speed": worse}}).values()) == 1
@@ -81,15 +85,15 @@ def test_what_is_written(done):
 
 
 def test_spaces_of_the_papers_modes():
-    hybrid = rats.spaces({"mode": "hybrid contrastive"})
+    hybrid = navigation_models.spaces({"mode": "hybrid contrastive"})
     assert (hybrid["position"].dim, hybrid["rest"].dim) == (4, 10)
     assert hybrid["rest"].offsets == tuple(range(1, 11)) and hybrid["position"].offset == 10
-    assert list(rats.spaces({"mode": "supervised contrastive"})) == ["position"]
+    assert list(navigation_models.spaces({"mode": "supervised contrastive"})) == ["position"]
 
 
 def test_types_are_told_apart_by_maps_that_show_them():
     """Maps made by hand: each cell scores in its own space, grids in a lattice, places in one field."""
-    data = rats.recording({"simulation": 0, "length": 2_500})
+    data = navigation_models.recording({"simulation": 0, "length": 2_500})
     place = data.variables[["x", "y"]].to_numpy()
     types, rng = data.types, np.random.default_rng(0)
     assert data.truth is not None
@@ -107,7 +111,7 @@ def test_types_are_told_apart_by_maps_that_show_them():
             table = data.truth.to_series().rename("called").reset_index()
             return table
 
-    found = rats._told_apart(data, Maps())  # type: ignore[arg-type]
+    found = navigation_models._told_apart(data, Maps())  # type: ignore[arg-type]
     assert place.shape == (2_500, 2) and found["rule"] > 0.95 and found["cross_validated"] > 0.97
     assert found["grid_score"]["grid"] > 0.5 > 0.3 > found["grid_score"]["place"]
 

@@ -30,8 +30,8 @@ from ascribo.spaces.base import Space
 from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from experiments.regcl.common import Row, machine, publish, run_grid
-from experiments.regcl.stacked import settle
+from experiments.shared.many_models import settle
+from experiments.shared.rows import Row, machine, publish, run_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

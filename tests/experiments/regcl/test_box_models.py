@@ -12,7 +12,7 @@ from ascribo.metrics.scores import auroc
 from ascribo.model.fitting import fit_many, prepare
 from ascribo.training.penalty import Ramp
 from ascribo.training.settings import Settings
-from experiments.regcl import boxes
+from experiments.regcl import box_models
 
 CELL = {"mode": "hybrid contrastive", "dim": 3, "data_seed": 0, "length": 1500, "samples": 40, "costly": 20}
 CELL |= {"steps": 60, "batch": 64}
@@ -20,9 +20,9 @@ CELL |= {"steps": 60, "batch": 64}
 
 @pytest.fixture(scope="module")
 def fitted():
-    data = boxes.recording(CELL)
+    data = box_models.recording(CELL)
     data.X = data.X * np.geomspace(0.2, 5, data.X.shape[1]).astype(np.float32)  # units that differ
-    item = prepare(data, boxes.spaces(CELL), one_scale=True)
+    item = prepare(data, box_models.spaces(CELL), one_scale=True)
     ((model, _),) = fit_many(
         [item], [[0]], [Ramp(0.1)], Settings(CELL["steps"], 64, 1e-3, Ramp(0.1)), progress=False
     )
@@ -53,9 +53,9 @@ def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
         "neuron_gradient": np.abs(J).mean(0).T[:, :2],
         "inverted_neuron_gradient": np.abs(inverse).mean(0)[:, :2],
     }
-    got = boxes.judge(CELL, data, model, {}, "position", entries=list(by_hand))["entries"]
+    got = box_models.judge(CELL, data, model, {}, "position", entries=list(by_hand))["entries"]
     for method, scores in by_hand.items():
-        found = boxes.entry_scores(model, data, method, steps, "position")
+        found = box_models.entry_scores(model, data, method, steps, "position")
         np.testing.assert_allclose(found, scores, rtol=2e-3)
         right = by_pairs(scores.ravel(), np.repeat(truth, 2))
         assert got[method] == pytest.approx(right, abs=2e-3)
@@ -81,12 +81,12 @@ def test_channels_are_those_of_standardised_channels(fitted):
     )
     for method in ("generative_gradient", "neuron_gradient", "integrated_gradients", "feature_ablation"):
         a, b = (
-            boxes.channel_scores(m.attribute(data, method, steps), boxes.spread_of(data, m), "position")
+            box_models.channel_scores(m.attribute(data, method, steps), box_models.spread_of(data, m), "position")
             for m in (model, other)
         )
         np.testing.assert_allclose(a, b, rtol=1e-3, err_msg=method)
     raw = model.attribute(data, "inverted_neuron_gradient", steps)
-    scores = boxes.channel_scores(raw, boxes.spread_of(data, model), "position")
+    scores = box_models.channel_scores(raw, box_models.spread_of(data, model), "position")
     np.testing.assert_allclose(scores * spread, raw.by_space.sel(space="position").values)
 
 
@@ -94,7 +94,7 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
     data, model = fitted
     last = model.parameters["6.weight"].clone()
     last[:, 1] = last[:, 0]  # two outputs that say the same: no sample has an inverse
-    row = boxes.judge(
+    row = box_models.judge(
         *(CELL, data, replace(model, parameters={**model.parameters, "6.weight": last}), {}, "position"),
         entries=["inverted_neuron_gradient"],
         channels=["inverted_neuron_gradient", "neuron_gradient"],
@@ -107,9 +107,9 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
 def test_a_collapsed_space_is_judged(fitted):
     data, model = fitted
     counted = replace(model, counted=np.ones_like(model.counted))
-    row = boxes.judge(CELL, data, counted, {}, "position", channels=["neuron_gradient"])
+    row = box_models.judge(CELL, data, counted, {}, "position", channels=["neuron_gradient"])
     maps = counted.attribute(data, "neuron_gradient", evenly(len(data), CELL["samples"]))
-    scores = boxes.channel_scores(maps, boxes.spread_of(data, counted), "position")
+    scores = box_models.channel_scores(maps, box_models.spread_of(data, counted), "position")
     assert row["channels"]["neuron_gradient"] == pytest.approx(auroc(scores, data.truth.sel(space="position")))
 
 
@@ -123,29 +123,31 @@ def test_costly_methods_take_fewer_steps(fitted, monkeypatch):
         return original(self, recording, method, steps, **given)
 
     monkeypatch.setattr(type(model), "attribute", attribute)
-    boxes.judge(CELL, data, model, {}, "position", channels=["tangent", "neuron_gradient"])
+    box_models.judge(CELL, data, model, {}, "position", channels=["tangent", "neuron_gradient"])
     assert asked == {"tangent": 20, "neuron_gradient": 40}
 
 
 def test_latents_are_recovered_from_their_blocks(fitted):
     data, model = fitted
-    got = boxes.recovered(CELL, data, model)
+    got = box_models.recovered(CELL, data, model)
     assert set(got) == {"position", "rest"} and got["position"] > 0.3
-    swapped = boxes.recovered(CELL, data, model, {"rest": data.latents[:, -2:], "no such": data.latents})
+    swapped = box_models.recovered(CELL, data, model, {"rest": data.latents[:, -2:], "no such": data.latents})
     assert set(swapped) == {"rest"} and swapped["rest"] < got["position"]
 
 
 def test_schedules():
-    assert boxes.schedule({"penalty": 0.3}) == Ramp(0.3) and boxes.schedule({"penalty": "regularized"}) == Ramp(0.1)
-    assert boxes.schedule({"penalty": "none"}).begin(1, 10, 0.0).weights(9, 1).item() == 0.0
+    assert box_models.schedule({"penalty": 0.3}) == Ramp(0.3) and box_models.schedule(
+        {"penalty": "regularized"}
+    ) == Ramp(0.1)
+    assert box_models.schedule({"penalty": "none"}).begin(1, 10, 0.0).weights(9, 1).item() == 0.0
 
 
 def test_unique_variance_finds_the_carriers(fitted):
     data, model = fitted
-    one, two = boxes.unique_scores([CELL] * 2, [data] * 2, [model] * 2)
+    one, two = box_models.unique_scores([CELL] * 2, [data] * 2, [model] * 2)
     assert set(one) == {"position", "rest"} and one["position"].shape == (50,)
     np.testing.assert_allclose(one["position"], two["position"], atol=1e-3)
     assert auroc(one["position"], data.truth.sel(space="position")) > 0.9
-    row = boxes.judge(CELL, data, model, one, "position", channels=["unique_variance"])
+    row = box_models.judge(CELL, data, model, one, "position", channels=["unique_variance"])
     expected = auroc(one["position"], data.truth.sel(space="position"))
     assert row["channels"]["unique_variance"] == pytest.approx(expected, abs=1e-6)  # rows are rounded

@@ -36,7 +36,7 @@ from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
 from ascribo.training.penalty import Auto, Constant, Ramp, Schedule
-from experiments.regcl.common import Row
+from experiments.shared.rows import Row
 
 __all__ = [
     "COSTLY",

@@ -29,7 +29,7 @@ from ascribo.simulate.box import box
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from ascribo.support.records import encode
-from experiments.regcl.common import Row, machine, publish, run_grid
+from experiments.shared.rows import Row, machine, publish, run_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import pytest
 
 from ascribo import attribution
 from ascribo.cli import main
-from experiments.regcl import track
+from experiments.validation import track
 
 TINY = {"steps": 20, "seeds": 1, "shift_steps": 10, "shifts": 2, "folds": [0]}
 

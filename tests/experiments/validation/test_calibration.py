@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.regcl import calibration
+from experiments.validation import calibration
 
 SMALL = {"length": 1_500, "channels": 8}
 

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from experiments.regcl import boxes, table2
+from experiments.regcl import box_models, table2
 
 TINY = {"dims": [4], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 CELL = {"dim": 5, "data_seed": 1, "length": 300, "penalty": "none"}
 
 
 def test_roles_are_exchanged():
-    data, before = table2.recording(CELL), boxes.recording(CELL)
+    data, before = table2.recording(CELL), box_models.recording(CELL)
     np.testing.assert_array_equal(data.X, before.X)
     assert list(data.variables) == ["c0", "c1", "c2"]
     np.testing.assert_array_equal(data.variables.to_numpy(), before.latents[:, :3])

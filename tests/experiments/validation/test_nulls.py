@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from experiments.regcl import nulls
+from experiments.validation import nulls
 
 TINY = dict(unrelated=11, related=2, shifts=9, steps=1000, progress=False)
 MODEL = {"steps": 40, "batch_size": 64, "learning_rate": 5e-3, "device": "cpu"}
