@@ -9,7 +9,6 @@ import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.base import Space
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.positives import regression_statistics, regression_targets
 from ascribo.spaces.regress import Regress
 from ascribo.training.objective import objectives_of
 from ascribo.training.problem import Problem
@@ -30,9 +29,7 @@ def problem_of(data: asc.Recording, spaces: dict[str, Space], encoder: object = 
     """A training problem on all of a recording, standardised, hybrid "whole"."""
     X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
     targets = {
-        name: regression_targets(
-            space, data.variables, regression_statistics(space, data.variables, np.arange(len(data)))
-        )
+        name: space.targets(data.variables, space.target_statistics(data.variables, np.arange(len(data))))
         for name, space in spaces.items()
         if isinstance(space, Regress)
     }

@@ -16,8 +16,6 @@ import xarray as xr
 from .data.recording import Recording
 from .data.segments import evenly
 from .spaces.base import layout, reported
-from .spaces.follow import Follow
-from .spaces.regress import Regress
 from .support.files import write_atomically
 
 if TYPE_CHECKING:
@@ -241,13 +239,13 @@ def _embedding_panels(model: ContrastiveEmbedding, recording: Recording) -> list
     variables = space.variables[:2] if name in driven else ()
     if not variables:
         return [{**block, "colour": recording.time, "label": "time", "title": name}]
-    circular = space.circular if isinstance(space, Follow | Regress) else ()
+    turns = dict(zip(space.variables, space.periods, strict=True))
     return [
         {
             **block,
             "colour": recording.variables[v],
             "label": v,
-            "circular": v in circular,  # type: ignore[operator]
+            "circular": turns[v] > 0,
             "title": f"{name}, by {v}",
         }
         for v in variables

@@ -11,8 +11,7 @@ from ascribo.networks.encoders import build_encoder
 from ascribo.networks.losses import infonce
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.positives import regression_statistics, regression_targets
-from ascribo.spaces.similarities import similarity_of
+from ascribo.spaces.similarities import as_similarity
 
 SPACES = {"x": asc.Follow("x", 1), "guess": asc.Regress("x"), "rest": asc.Time(2, similarity="dot")}
 STEPS, BATCH = 600, 48
@@ -30,7 +29,7 @@ def parts():
 
 def targets(table):
     space = SPACES["guess"]
-    return {"guess": regression_targets(space, table, regression_statistics(space, table, np.arange(STEPS)))}
+    return {"guess": space.targets(table, space.target_statistics(table, np.arange(STEPS)))}
 
 
 def judge(parts, pairs, goal, parameters=None, **options):
@@ -49,7 +48,7 @@ def test_bits_are_those_of_the_loss(parts):
         z = embedder(parameters, X[rows.flatten()].expand(3, -1, -1)).unflatten(1, rows.shape)
         for name, where in {"x": slice(0, 1), "rest": slice(2, 4)}.items():
             part = [z[:, row, :, where] for row in pairs.rows[name]]
-            terms = [(similarity_of(SPACES[name].similarity), slice(0, SPACES[name].dim))]
+            terms = [(as_similarity(SPACES[name].similarity), slice(0, SPACES[name].dim))]
             by_hand[name].append(np.log2(BATCH) - infonce(*part, terms, count_positive=True) / np.log(2))
         known = torch.from_numpy(goal["guess"])[rows[0]]
         error = (z[:, 0, :, 1:2] - known).square().mean((1, 2))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ascribo.kernels import blocked
 from ascribo.networks import losses
 from ascribo.networks.losses import infonce, log_sum_exp
-from ascribo.spaces.similarities import Dot, Lp, SquaredL2, similarity_of
+from ascribo.spaces.similarities import Dot, Lp, SquaredL2, as_similarity
 
 SIMILARITIES = [SquaredL2(), Dot(), Lp(1.5), Lp(2.0), Lp(3.0)]
 
@@ -143,6 +143,6 @@ def test_memory_grows_with_the_batch_not_its_square():
 
 def test_unknown_similarity_is_refused():
     with pytest.raises(ValueError, match=r"cosine.*squared_l2"):
-        similarity_of("cosine")
+        as_similarity("cosine")
     with pytest.raises(ValueError, match="at least 1"):
         Lp(0.5)

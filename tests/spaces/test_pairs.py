@@ -11,7 +11,6 @@ from ascribo.data.segments import evenly, hold_out, same_segment, segment_bounds
 from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.positives import regression_statistics, regression_targets
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
 
@@ -195,7 +194,7 @@ def test_regression_targets_are_standardised_and_circular_ones_are_two():
     rng = np.random.default_rng(0)
     variables = table(speed=rng.normal(5, 3, 500), heading=rng.uniform(0, 360, 500))
     space = Regress(["speed", "heading"], circular=["heading"], period=360)
-    goal = regression_targets(space, variables, regression_statistics(space, variables, np.arange(400)))
+    goal = space.targets(variables, space.target_statistics(variables, np.arange(400)))
     assert goal.shape == (500, space.dim) == (500, 3)
     np.testing.assert_allclose(goal[:400].mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(goal[:400].std(0), 1, atol=1e-5)

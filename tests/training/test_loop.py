@@ -10,7 +10,6 @@ import torch
 import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.positives import regression_statistics, regression_targets
 from ascribo.support.compute import device_of
 from ascribo.training import host
 from ascribo.training.checkpoints import read_checkpoint, write_checkpoint
@@ -36,7 +35,7 @@ def problem(spaces, encoder=None):
 
 def changed(first, table):
     targets = {
-        name: regression_targets(space, table, regression_statistics(space, table, np.arange(STEPS)))
+        name: space.targets(table, space.target_statistics(table, np.arange(STEPS)))
         for name, space in first.spaces.items()
         if isinstance(space, asc.Regress)
     }

@@ -2,91 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..data.read import read
-from ..data.recording import Recording, nearest
+from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load
 from ..model.saving import save
 from ..model.store import read_run
 from ..networks.encoders import Convolution
 from ..spaces.base import Space
-from ..spaces.discrete import Discrete
-from ..spaces.follow import Follow
-from ..spaces.regress import Regress
-from ..spaces.time import Time
 from ..support.records import decode
 from .output import Output
 from .reproduce import find_experiment
+from .spaces import SpaceText, build_spaces
 
 __all__ = ["attribute", "demo", "encoder_of", "fit", "info", "reproduce"]
 
 TABLES = (".csv", ".tsv", ".parquet")
-
-
-# What the options of `fit` say
-
-
-@dataclass(frozen=True)
-class SpaceText:
-    """One space as it stands on the command line."""
-
-    kind: str
-    name: str
-    variables: tuple[str, ...]
-    dim: int | None
-
-    @classmethod
-    def parser(cls, kind: str, form: str) -> Callable[[str], SpaceText]:
-        """The function that reads an option of this kind, for argparse.
-
-        >>> SpaceText.parser("follow", "...")("position=x,y:3")
-        SpaceText(kind='follow', name='position', variables=('x', 'y'), dim=3)
-        """
-
-        def parse(text: str) -> SpaceText:
-            head, colon, dim = text.rpartition(":")
-            if not colon:
-                head, dim = text, None
-            name, equals, variables = head.partition("=")
-            parts = tuple(variables.split(",")) if equals else ()
-            wants_dim = {"time": True, "discrete": True, "regress": False}.get(kind, dim is not None)
-            well_formed = (
-                name
-                and all(parts)
-                and bool(parts) == (kind != "time")
-                and (len(parts) == 1 or kind != "discrete")
-                and (dim is not None) == wants_dim
-                and (dim is None or dim.isdigit())
-            )
-            if not well_formed:
-                raise argparse.ArgumentTypeError(f"{text!r} is not of the form {form}")
-            return cls(kind, name, parts, None if dim is None else int(dim))
-
-        return parse
-
-    def space(self, circular: Sequence[str], period: float, nuisance: bool) -> Space:
-        """The space itself."""
-        if self.kind == "time":
-            return Time(dim=self.dim, nuisance=nuisance)  # type: ignore[arg-type]
-        if self.kind == "discrete":
-            return Discrete(self.variables[0], dim=self.dim, nuisance=nuisance)  # type: ignore[arg-type]
-        angles = tuple(v for v in self.variables if v in circular)
-        turning: dict[str, Any] = {"circular": angles, "period": period} if angles else {}
-        if self.kind == "regress":
-            return Regress(self.variables, nuisance=nuisance, **turning)
-        dim = len(self.variables) + len(angles) if self.dim is None else self.dim
-        return Follow(self.variables, dim=dim, nuisance=nuisance, **turning)
 
 
 def encoder_of(text: str) -> str | Convolution:
@@ -97,25 +36,6 @@ def encoder_of(text: str) -> str | Convolution:
     """
     kind, _, window = text.partition(":")
     return Convolution(window=int(window)) if kind == "convolution" and window else text
-
-
-def _spaces(texts: Sequence[SpaceText], circular: Sequence[str], period: float | None, nuisance: Sequence[str]):
-    spaces: dict[str, Space] = {}
-    for text in texts:
-        if text.name in spaces:
-            raise ValueError(f"two spaces are called {text.name!r}: give each its own name.")
-        turn = 2 * np.pi if period is None else period
-        spaces[text.name] = text.space(circular, turn, text.name in nuisance)
-    for name in nuisance:
-        if name not in spaces:
-            raise ValueError(f"--nuisance {name}: no space is called that{nearest(name, spaces)}")
-    angular = [v for t in texts if t.kind in ("follow", "regress") for v in t.variables]
-    for name in circular:
-        if name not in angular:
-            raise ValueError(f"--circular {name}: no --follow or --regress uses it{nearest(name, angular)}")
-    if period is not None and not circular:
-        raise ValueError(f"--period {period:g} is for circular variables: name them with --circular.")
-    return spaces
 
 
 # The commands
@@ -163,7 +83,7 @@ def fit(
     run = _folder(out)
     if not spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
-    chosen = _spaces(spaces, circular, period, nuisance)
+    chosen = build_spaces(spaces, circular, period, nuisance)
     if variables is None and Path(data).suffix.lower() in TABLES:
         variables = tuple(dict.fromkeys(v for space in chosen.values() for v in space.variables))
     how = {

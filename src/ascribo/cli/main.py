@@ -17,6 +17,7 @@ from ..attribution import METHODS
 from ..version import __version__
 from . import commands
 from .reproduce import known_experiments
+from .spaces import options as space_options
 
 __all__ = ["main"]
 
@@ -118,24 +119,9 @@ def _add_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--out", required=True, metavar="RUN", help="folder to write the model to")
 
     spaces = fit.add_argument_group("spaces of the embedding, one or more")
-    for kind, form, text in (
-        (
-            "follow",
-            "NAME=VAR[,VAR...][:DIM]",
-            "positives follow the changes of continuous variables (DIM: one per variable, two per circular one)",
-        ),
-        ("time", "NAME:DIM", "positives are neighbours in time"),
-        ("discrete", "NAME=VAR:DIM", "positives share the label of a variable"),
-        ("regress", "NAME=VAR[,VAR...]", "predict the variables: the supervised baseline"),
-    ):
-        spaces.add_argument(
-            f"--{kind}",
-            action="append",
-            dest="spaces",
-            metavar=form,
-            type=commands.SpaceText.parser(kind, form),
-            help=text,
-        )
+    for option, read in space_options():
+        flag, form = f"--{option.flag}", option.form
+        spaces.add_argument(flag, action="append", dest="spaces", metavar=form, type=read, help=option.help)
     spaces.add_argument(
         "--circular", type=_names, default=(), metavar="VAR[,VAR...]", help="variables that are angles"
     )

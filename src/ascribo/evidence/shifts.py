@@ -33,12 +33,8 @@ from ..model.fitting import prepare
 from ..model.goodness import TEMPERATURES, block_interval, goodness_of_fit
 from ..networks.stack import Embedder
 from ..spaces.base import Space
-from ..spaces.discrete import Discrete
-from ..spaces.follow import Follow
 from ..spaces.pairs import Pairs
-from ..spaces.positives import Following, Groups, SameLabel, known, regression_statistics, regression_targets
-from ..spaces.regress import Regress
-from ..spaces.time import Time
+from ..spaces.positives import CircularShift, Positives
 from ..support.compute import device_of, one_thread
 from ..training.host import EagerSteps
 from ..training.loop import run_steps
@@ -186,51 +182,20 @@ def shifted_pairs(
     steps = len(segments)
     origin = np.roll(np.arange(steps), variables_by)
     moved = variables.iloc[origin].reset_index(drop=True)
-    pairs = Pairs(spaces, moved, segments)
-    for name, positive in pairs.positive.items():
-        space = spaces[name]
-        if isinstance(space, Time):
-            pool = pairs.uniform[pairs.rows[name][0]]
-            pairs.positive[name] = _partners(pool, np.asarray(space.offsets), segments, time_by / steps)
-        elif isinstance(positive, Following):
-            good = (segments >= 0) & known(space, moved)
-            start, stop = np.arange(steps - positive.offset), np.arange(positive.offset, steps)
-            change = good[start] & good[stop] & (epochs[origin[start]] == epochs[origin[stop]])
-            change &= origin[stop] - origin[start] == positive.offset
-            if not change.any():
-                raise ValueError(
-                    f"space {name!r}: after a shift by {variables_by} no change of its variables is left."
-                )
-            pairs.positive[name] = replace(positive, starts=start[change])
-    return pairs, moved
 
+    def make(name: str, pool: np.ndarray) -> Positives:
+        shift = CircularShift(moved, origin, segments, epochs, pool, time_by / steps)
+        try:
+            return spaces[name].shifted_positives(shift)
+        except ValueError as error:
+            raise ValueError(f"space {name!r}, shifted by {variables_by} time steps: {error}") from error
 
-def _partners(pool: np.ndarray, offsets: np.ndarray, segments: np.ndarray, share: float) -> SameLabel:
-    """Positives of a time space as a table: those of step pool[i] are the neighbours of step pool[i + lag].
-
-    share : the lag as a share of the circle. It is counted through the pool, so that a partner of a held-out step
-    is held out, and is (where the pool is long enough) at least one segment long: partners come from elsewhere.
-    """
-    size, lag = len(pool), 0
-    if share:
-        least = min(int(np.bincount(segments[pool]).max()), size // 4)
-        lag = least + round(share * (size - 2 * least))
-    codes = np.zeros(len(segments), dtype=np.int64)
-    codes[pool] = np.arange(size)
-    neighbours = np.roll(pool, -lag)[:, None] + offsets
-    return SameLabel(codes, Groups(neighbours.ravel(), np.arange(size + 1) * len(offsets)))
+    return Pairs(spaces, moved, segments, make), moved
 
 
 def _warn_if_slow(name: str, space: Space, variables: pd.DataFrame) -> None:
     """Warn where the lag at which the autocorrelation falls below 1/e is a large part of the recording."""
-    if isinstance(space, Discrete):
-        codes = pd.factorize(variables[space.variable])[0]
-        values = (codes[:, None] == np.arange(min(20, codes.max() + 1))).astype(float)
-    else:
-        assert isinstance(space, Follow | Regress)
-        values = variables[list(space.variables)].to_numpy(dtype=np.float64)
-        turn = np.exp(2j * np.pi * values / space.period)
-        values = np.where(np.isin(space.variables, space.circular), turn, values)
+    values = space.values(variables)[:, :20]  # of very many labels the first
     steps = len(values)
     values = np.nan_to_num((values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0))
     power = np.square(np.abs(np.fft.fft(values, 2 * steps, axis=0))).sum(1)
@@ -276,7 +241,7 @@ def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, r
     moves: list[dict[str, int]] = [{}]
     null = {}
     for kind, is_kind in (("variables_by", False), ("time_by", True)):
-        of_kind = [name for name in tested if isinstance(spaces[name], Time) == is_kind]
+        of_kind = [name for name in tested if spaces[name].follows_time == is_kind]
         if of_kind:
             null.update(dict.fromkeys(of_kind, slice(len(moves), len(moves) + shifts)))
             moves += [{kind: lag} for lag in lags]
@@ -284,9 +249,9 @@ def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, r
     for move in moves:
         pairs, moved = shifted_pairs(spaces, recording.variables, real.segments, recording.epochs, **move)
         targets = {
-            name: regression_targets(space, moved, regression_statistics(space, moved, used))
+            name: space.targets(moved, space.target_statistics(moved, used))
             for name, space in spaces.items()
-            if isinstance(space, Regress)
+            if not space.contrastive
         }
         problems.append(replace(real, pairs=pairs, targets=targets))
         judged.append(shifted_pairs(spaces, recording.variables, testing, recording.epochs, **move)[0])

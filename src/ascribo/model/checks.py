@@ -12,10 +12,7 @@ from ..data.recording import Recording, nearest
 from ..data.treatment import Treatment
 from ..networks.encoders import build_encoder, window_of
 from ..spaces.base import Space, reported
-from ..spaces.discrete import Discrete
 from ..spaces.follow import Follow
-from ..spaces.positives import known
-from ..spaces.regress import Regress
 from ..spaces.time import Time
 from ..training.penalty import schedule_of
 
@@ -79,16 +76,10 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
             raise ValueError(f"space {name!r} needs variable {variable!r}, but no variables (y) were given.")
         raise ValueError(f"space {name!r}: no variable called {variable!r}{nearest(variable, variables)}")
     column = variables[variable]
-    if not isinstance(space, Discrete):
-        if not pd.api.types.is_numeric_dtype(column):
-            raise ValueError(
-                f"space {name!r}: variable {variable!r} is {column.dtype}, but {type(space).__name__} needs "
-                f"numbers. Use ascribo.Discrete({variable!r}, dim=...) for labels."
-            )
-        if np.isinf(column.to_numpy(dtype=float)).any():
-            raise ValueError(
-                f"space {name!r}: variable {variable!r} holds infinity. Replace it, by NaN where it is unknown."
-            )
+    try:
+        space.check_variable(variable, column)
+    except ValueError as error:
+        raise ValueError(f"space {name!r}: {error}") from error
     distinct = list(dict.fromkeys(column.dropna()))
     if len(distinct) < 2:
         what = f"has one value, {distinct[0]!r}" if distinct else "is missing everywhere"
@@ -127,16 +118,14 @@ def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) ->
             "shorter window or longer epochs."
         )
     for name, space in spaces.items():
-        if isinstance(space, Time) and max(space.offsets) >= longest:
+        try:
+            space.check_length(longest)
+        except ValueError as error:
+            raise ValueError(f"space {name!r}: {error}") from error
+        if space.variables and (present := int(space.known(recording.variables).sum())) < 2:
             raise ValueError(
-                f"space {name!r}: offset {max(space.offsets)} reaches beyond the longest epoch ({longest} steps)."
+                f"space {name!r}: {list(space.variables)} are known together at {present} time steps only."
             )
-        if isinstance(space, Follow | Regress | Discrete):
-            present = int(known(space, recording.variables).sum())
-            if present < 2:
-                raise ValueError(
-                    f"space {name!r}: {list(space.variables)} are known together at {present} time steps only."
-                )
     return recording
 
 

@@ -24,8 +24,6 @@ from ..networks.encoders import build_encoder, window_of
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
-from ..spaces.positives import regression_statistics, regression_targets
-from ..spaces.regress import Regress
 from ..training.decoders import fit_decoders
 from ..training.loop import train
 from ..training.objective import objectives_of
@@ -82,9 +80,9 @@ def prepare(
     module = build_encoder(encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
     pairs, training, judged, testing = _split(recording, spaces, module, validation_fraction)
     statistics = {
-        name: regression_statistics(space, recording.variables, np.flatnonzero(training >= 0))
+        name: space.target_statistics(recording.variables, np.flatnonzero(training >= 0))
         for name, space in spaces.items()
-        if isinstance(space, Regress)
+        if not space.contrastive
     }
     mean, scale = channel_statistics(recording.X)
     if one_scale:
@@ -99,10 +97,7 @@ def targets_of(
     spaces: Mapping[str, Space], recording: Recording, statistics: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """What the Regress spaces predict, standardised with their statistics: name -> (time, dim)."""
-    return {
-        name: regression_targets(spaces[name], recording.variables, value)  # type: ignore[arg-type]
-        for name, value in statistics.items()
-    }
+    return {name: spaces[name].targets(recording.variables, value) for name, value in statistics.items()}
 
 
 def finish(
@@ -240,7 +235,7 @@ def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.M
     """Pairs and segments to train on, and to judge on; the same ones twice if nothing can be held out."""
     epochs, variables = recording.epochs, recording.variables
     if fraction > 0:
-        reach = max(max(getattr(s, "offsets", (getattr(s, "offset", 1),))) for s in spaces.values())
+        reach = max(space.reach for space in spaces.values())
         training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * window_of(module)))
         try:
             return Pairs(spaces, variables, training), training, Pairs(spaces, variables, testing), testing

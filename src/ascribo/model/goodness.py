@@ -27,8 +27,7 @@ from ..networks.losses import chance
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
-from ..spaces.regress import Regress
-from ..spaces.similarities import similarity_of
+from ..spaces.similarities import as_similarity
 
 __all__ = ["TEMPERATURES", "Fit", "block_interval", "goodness_of_fit", "time_blocks"]
 
@@ -162,7 +161,7 @@ def goodness_of_fit(
     shape = (len(names), len(temperatures), models, int(number.max()) + 1)
     total = torch.zeros(shape, device=X.device, dtype=torch.float64)
     count = torch.zeros((len(names), *shape[2:]), device=X.device, dtype=torch.float64)
-    similarities = {name: similarity_of(space.similarity) for name, space in spaces.items()}
+    similarities = {name: as_similarity(space.similarity) for name, space in spaces.items()}
     scales = {
         name: torch.tensor([own.rescale(t) for t in temperatures]).to(X.device)[:, None, None, None]
         for name, own in similarities.items()
@@ -183,7 +182,7 @@ def goodness_of_fit(
                 for row in (reference, positive, negative)
                 if row is not None
             ]
-            if isinstance(space, Regress):
+            if not space.contrastive:
                 goal = goals[name][which, steps].expand(models, -1, -1).repeat(len(temperatures), 1, 1)
                 each = _information(scaled[0], goal)
             else:
@@ -194,7 +193,7 @@ def goodness_of_fit(
             measured[1, b, k] = each.mean(-1)
             total[k].scatter_add_(2, at.expand_as(each), each.double())
     means = (total / count[:, None].clamp_min(1)).permute(1, 3, 2, 0).cpu().numpy()
-    regress = np.array([isinstance(space, Regress) for space in spaces.values()])
+    regress = np.array([not space.contrastive for space in spaces.values()])
     values, bits = measured.permute(0, 3, 1, 4, 2).double().cpu().numpy()  # (temperature, batch, model, space) each
     values[..., regress] = np.nan
     best = bits.mean(1).argmax(0)[None, None]  # (1, 1, model, space)

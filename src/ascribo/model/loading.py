@@ -10,7 +10,6 @@ import xarray as xr
 
 from ..networks.alignment import Alignment
 from ..networks.encoders import build_encoder
-from ..spaces import Follow
 from ..support.records import decode
 from .estimator import ContrastiveEmbedding
 from .fitted import FittedModel
@@ -43,7 +42,7 @@ def load(folder: str | Path, encoder=None) -> ContrastiveEmbedding | SharedEmbed
     estimator = SharedEmbedding(**parameters, random_state=facts["random_state"])
     estimator.spaces_, estimator.seeds_ = decode(facts["spaces"]), facts["seeds"]
     estimator.measures_ = {
-        name: np.array(value) if isinstance(estimator.spaces_[name], Follow) else value
+        name: np.array(value) if name in facts["measures_as_arrays"] else value
         for name, value in facts["measures"].items()
     }
     estimator.overlap_ = pd.DataFrame(facts["overlap"])

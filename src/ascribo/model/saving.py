@@ -84,6 +84,7 @@ def save_sessions(estimator: Any, folder: str | Path) -> Path:
             "spaces": encode(dict(estimator.spaces_)),
             "seeds": estimator.seeds_,
             "measures": {name: list(map(_plain, value)) for name, value in estimator.measures_.items()},
+            "measures_as_arrays": [n for n, value in estimator.measures_.items() if isinstance(value, np.ndarray)],
             "overlap": estimator.overlap_.to_dict("list"),
             "sessions": sessions,
         },

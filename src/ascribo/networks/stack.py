@@ -13,8 +13,7 @@ from torch.func import functional_call, jvp, stack_module_state, vmap
 from ..data.segments import segment_bounds
 from ..data.standardised import Channels
 from ..spaces.base import Space, layout
-from ..spaces.regress import Regress
-from ..spaces.similarities import similarity_of
+from ..spaces.similarities import as_similarity
 from .dense import dense_of
 from .encoders import Limit, window_of
 
@@ -39,21 +38,21 @@ class Embedder:
         skeleton = copy.deepcopy(module).to("meta")
         self.dense = dense_of(module)
         self._call = vmap(lambda parameters, x: functional_call(skeleton, parameters, (x,)), randomness="error")
-        contrastive = {n: s for n, s in spaces.items() if not isinstance(s, Regress)}
+        contrastive = {n: s for n, s in spaces.items() if s.contrastive}
         slices = layout(spaces)
-        self.spheres = [slices[n] for n, s in contrastive.items() if similarity_of(s.similarity).on_sphere]
+        self.spheres = [slices[n] for n, s in contrastive.items() if as_similarity(s.similarity).on_sphere]
         if self.spheres:
             self.dense = None  # its tangents end at the box, not on a sphere
         last = module[-1] if isinstance(module, nn.Sequential) else None
         self._box = last.scale if isinstance(last, Limit) and last.kind == "hard" and not self.spheres else np.inf
         self.dim = sum(space.dim for space in spaces.values())
         self._learned = [
-            (slices[n], similarity_of(s.similarity)) for n, s in contrastive.items() if s.temperature == "learn"
+            (slices[n], as_similarity(s.similarity)) for n, s in contrastive.items() if s.temperature == "learn"
         ]
         self._scale = torch.ones(self.dim)
         for n, s in contrastive.items():
             if s.temperature != "learn":
-                self._scale[slices[n]] = similarity_of(s.similarity).rescale(float(s.temperature))
+                self._scale[slices[n]] = as_similarity(s.similarity).rescale(float(s.temperature))
 
         self._plain = not self._learned and bool((self._scale == 1).all())
 

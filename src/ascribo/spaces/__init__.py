@@ -1,9 +1,28 @@
-"""What is asked: kinds of spaces, their similarities, and the pairs of time steps they compare."""
+"""What is asked: kinds of spaces, their similarities, and the pairs of time steps they compare.
 
-from .base import Space, layout, reported
+    base.py         `Space`: all that the library asks of a space
+    follow.py, time.py, discrete.py, regress.py    one kind each, with the way its positives are drawn
+    similarities.py how alike two points of a space are
+    pairs.py        batches of references, positives and negatives on the host; on_device.py the same on a GPU
+    positives.py, groups.py, nearest.py, sessions.py    what the kinds share
+
+A new kind of space is one file: see `Space`.
+"""
+
+from .base import Space, dimension_names, layout, reported, space_kind
 from .discrete import Discrete
 from .follow import Follow
 from .regress import Regress
 from .time import Time
 
-__all__ = ["Discrete", "Follow", "Regress", "Space", "Time", "layout", "reported"]
+__all__ = [
+    "Discrete",
+    "Follow",
+    "Regress",
+    "Space",
+    "Time",
+    "dimension_names",
+    "layout",
+    "reported",
+    "space_kind",
+]

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
 
 from ..kernels.terms import Similarity
-from ..support.records import record
-from .base import Space
+from .base import Option, Space, space_kind
+from .groups import Groups
+from .positives import Positives, SameGroup
+from .sessions import Across, Member, turns
 
 __all__ = ["Discrete"]
 
 
-@record
+@space_kind
 @dataclass(frozen=True)
 class Discrete(Space):
     """Positives share the label of one discrete variable (numbers, strings or categories).
 
+    Parameters
+    ----------
+    variable : name of the variable.
+    dim : number of embedding dimensions of this space.
     similarity, temperature, nuisance : as of `Follow`.
 
     Examples
@@ -31,9 +42,76 @@ class Discrete(Space):
     temperature: float | str = 1.0
     nuisance: bool = False
 
+    categorical: ClassVar[bool] = True
+    comparable: ClassVar[bool] = True
+    option: ClassVar[Option | None] = Option("discrete", "NAME=VAR:DIM", "positives share the label of a variable")
+
     def __post_init__(self):
         self._check()
         if not isinstance(self.variable, str):
             raise ValueError(f"Discrete({self.variable!r}): expected the name of one variable.")
+        self._set(variables=(self.variable,))
 
-        object.__setattr__(self, "variables", (self.variable,))
+    def check_variable(self, name: str, column: pd.Series) -> None:
+        """Any kind of value can be a label."""
+
+    def positives(self, variables: pd.DataFrame, segments: np.ndarray) -> Positives:
+        """See `Space`."""
+        rows = np.flatnonzero((segments >= 0) & self.known(variables))
+        codes = pd.factorize(variables[self.variable])[0]
+        return SameGroup(codes, Groups.of(rows, codes[rows]))
+
+    def values(self, variables: pd.DataFrame) -> np.ndarray:
+        """See `Space`."""
+        return pd.get_dummies(variables[self.variable]).to_numpy(np.float32)
+
+    def measure(self, tables: Sequence[pd.DataFrame]) -> list[Any]:
+        """The labels of all sessions, in the order in which they are met."""
+        labels = pd.concat([t[self.variable].astype(object) for t in tables]).dropna().unique()
+        return [label.item() if isinstance(label, np.generic) else label for label in labels]
+
+    def extended_measure(self, measure: Any, table: pd.DataFrame) -> list[Any]:
+        """See `Space`."""
+        return [*measure, *(label for label in self.measure([table]) if label not in measure)]
+
+    def across(self, name: str, members: Mapping[int, Member], measure: Any) -> Across:
+        """See `Space`."""
+        return _LabelAcross(list(members), [self._part(member, measure) for member in members.values()])
+
+    def _part(self, member: Member, labels: Any) -> SameGroup:
+        column = member.variables[self.variable].astype(object)
+        codes = np.asarray(pd.Categorical(column, categories=list(labels)).codes, dtype=np.int64)
+        rows = np.flatnonzero((member.segments >= 0) & (codes >= 0))
+        return SameGroup(codes, Groups.of(rows, codes[rows], least=len(labels)))
+
+    def binning_values(self, table: pd.DataFrame, measure: Any) -> np.ndarray:
+        """See `Space`."""
+        return table[[self.variable]].astype(object).to_numpy()
+
+    @classmethod
+    def from_option(cls, variables: tuple[str, ...], dim: int | None, **others: Any) -> Discrete:
+        """See `Space`."""
+        return cls(variables[0], dim=dim or 0, **others)
+
+
+@dataclass(frozen=True)
+class _LabelAcross:
+    """Positives of a `Discrete` space in several sessions: they count where the other session has the label."""
+
+    sessions: list[int]
+    parts: list[SameGroup]
+
+    def draw(self, rng: np.random.Generator, references: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
+        sessions, steps, batch = references.shape
+        codes = np.stack([part.codes[r] for part, r in zip(self.parts, references, strict=True)])
+        sender, partner = turns(sessions, steps, batch, start)
+        step, place = np.arange(steps)[:, None], np.arange(batch)
+        positives, valid = np.empty_like(references), np.empty(references.shape, dtype=bool)
+        for k, part in enumerate(self.parts):
+            asked, sizes = codes[sender[k], step, place], part.groups.sizes
+            valid[k] = sizes[asked] > 0
+            positives[k] = part.groups.pick(rng, np.where(valid[k], asked, sizes.argmax()))
+        return positives, valid[partner, step, place]
+
+    def keep(self, session: int) -> None:
+        return None

@@ -1,27 +1,19 @@
 """Which time steps are compared with which: references, positives and negatives, as indices.
 
-References and negatives are uniform. Positives are neighbours in time, share a label, or follow the changes of
-variables: c' = c(t) + Δ(τ) with τ uniform, and the step whose variables are nearest to c' (001, appendix A.2).
-Everything is drawn in bulk, many training steps at once, and nothing crosses the edge of a segment.
-
-A *segment* is a run of steps that belong together: an epoch, or a part of one when some of it is held out.
-Segment -1 marks steps that are not to be used.
+References and negatives are uniform over time; how positives are drawn is a matter of the space. Everything is
+drawn in bulk, many training steps at once, and nothing crosses the edge of a segment: a run of time steps that
+belong together, an epoch or a part of one when some of it is held out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
 
-from ..data.segments import same_segment
 from .base import Space
-from .discrete import Discrete
-from .follow import Follow
-from .positives import Groups, Neighbours, Positives, SameLabel, coordinates, following, known, scales
-from .regress import Regress
-from .time import Time
+from .positives import Positives
 
 __all__ = ["Pairs", "Rows", "arrange"]
 
@@ -35,6 +27,8 @@ class Pairs:
     variables : DataFrame (time, variable).
     segments : (time,) integers, -1 for steps not to be used.
 
+    make : (name of a space, its references) -> how its positives are drawn, where that is not as the space says.
+
     A step whose variables are missing (NaN, None) is left out of that space's references, positives and
     negatives; spaces with the same steps share references and negatives.
 
@@ -45,6 +39,7 @@ class Pairs:
 
     Examples
     --------
+    >>> from ascribo import Follow, Time
     >>> table = pd.DataFrame({"x": np.linspace(0, 1, 100)})
     >>> pairs = Pairs({"x": Follow("x", 1), "rest": Time(1)}, table, np.zeros(100, int))
     >>> pairs.rows
@@ -53,23 +48,26 @@ class Pairs:
     (5, 4, 8)
     """
 
-    def __init__(self, spaces: Mapping[str, Space], variables: pd.DataFrame, segments: np.ndarray):
-        usable = segments >= 0
-        for space in spaces.values():
-            for offset in space.offsets if isinstance(space, Time) else ():
-                usable = usable & same_segment(segments, offset)
-        self.left_out, pools, present = {}, {}, {}
+    def __init__(
+        self,
+        spaces: Mapping[str, Space],
+        variables: pd.DataFrame,
+        segments: np.ndarray,
+        make: Callable[[str, np.ndarray], Positives] | None = None,
+    ):
+        usable = np.logical_and.reduce([segments >= 0, *(space.usable(segments) for space in spaces.values())])
+        self.left_out, pools = {}, {}
         for name, space in spaces.items():
-            present[name] = known(space, variables)
-            self.left_out[name] = int(((segments >= 0) & ~present[name]).sum())
-            pools[name] = np.flatnonzero(usable & present[name])
+            known = space.known(variables)
+            self.left_out[name] = int(((segments >= 0) & ~known).sum())
+            pools[name] = np.flatnonzero(usable & known)
             if not len(pools[name]):
-                raise ValueError(f"space {name!r} has no time step with a positive: {_why_empty(space)}.")
+                raise ValueError(f"space {name!r} has no time step with a positive: {space.why_empty()}.")
         self.uniform, self.rows = arrange(spaces, pools)
         self.positive: dict[str, Positives] = {
-            name: _positives(space, variables, segments, present[name])
+            name: space.positives(variables, segments) if make is None else make(name, pools[name])
             for name, space in spaces.items()
-            if not isinstance(space, Regress)
+            if space.contrastive
         }
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> np.ndarray:
@@ -101,30 +99,12 @@ def arrange(spaces: Mapping[str, Space], pools: Mapping[str, np.ndarray]) -> tup
             shared[key] = (len(uniform), None)
             uniform.append(pools[name])
         reference, negative = shared[key]
-        if negative is None and not isinstance(space, Regress):
+        if negative is None and space.contrastive:
             negative = len(uniform)
             shared[key] = (reference, negative)
             uniform.append(pools[name])
-        rows[name] = (reference, None, None if isinstance(space, Regress) else negative)
-    contrastive = [name for name, space in spaces.items() if not isinstance(space, Regress)]
+        rows[name] = (reference, None, negative if space.contrastive else None)
+    contrastive = [name for name, space in spaces.items() if space.contrastive]
     for row, name in enumerate(contrastive, start=len(uniform)):
         rows[name] = (rows[name][0], row, rows[name][2])
     return uniform, rows
-
-
-def _why_empty(space: Space) -> str:
-    if isinstance(space, Time):
-        return f"no epoch is longer than its offset of {max(space.offsets)} steps"
-    return f"{list(space.variables)} are missing everywhere"
-
-
-def _positives(space: Space, variables: pd.DataFrame, segments: np.ndarray, present: np.ndarray) -> Positives:
-    if isinstance(space, Time):
-        return Neighbours(np.asarray(space.offsets))
-    steps = np.flatnonzero((segments >= 0) & present)
-    if isinstance(space, Discrete):
-        codes = pd.factorize(variables[space.variable])[0]
-        return SameLabel(codes, Groups.of(steps, codes[steps]))
-    assert isinstance(space, Follow)
-    values, box = coordinates(space, variables, scales(space, variables))
-    return following(space, values, box, segments, present)

@@ -9,13 +9,13 @@ import torch
 from ..kernels.terms import Similarity
 from ..support.records import record
 
-__all__ = ["Dot", "Lp", "SquaredL2", "similarity_of"]
+__all__ = ["Dot", "Lp", "SquaredL2", "as_similarity"]
 
 
 @record
 @dataclass(frozen=True)
 class SquaredL2:
-    """ψ(a, b) = -‖a - b‖²: a box with Gaussian steps (001, A.2)."""
+    """ψ(a, b) = -‖a - b‖²: a box with Gaussian steps (Schneider et al. 2025, appendix A.2)."""
 
     on_sphere = False
     exponent = 2.0
@@ -48,7 +48,7 @@ class SquaredL2:
 @record
 @dataclass(frozen=True)
 class Dot:
-    """ψ(a, b) = a·b on the unit sphere: von Mises-Fisher steps (002). The block is normalised to length 1."""
+    """ψ(a, b) = a·b on the unit sphere: von Mises-Fisher steps. The block is normalised to length 1."""
 
     on_sphere = True
     exponent = 0.0
@@ -74,7 +74,7 @@ class Dot:
 @record
 @dataclass(frozen=True)
 class Lp:
-    """ψ(a, b) = -‖a - b‖ₚᵖ, p ≥ 1: generalised normal steps; p ≠ 2 identifies up to permutation (002).
+    """ψ(a, b) = -‖a - b‖ₚᵖ, p ≥ 1: generalised normal steps; p ≠ 2 identifies up to permutation.
 
     >>> Lp(3).rowwise(torch.tensor([[[0.0, 0.0]]]), torch.tensor([[[1.0, 2.0]]])).item()
     -9.0
@@ -118,10 +118,10 @@ class Lp:
         return temperature ** (-1 / self.p)
 
 
-def similarity_of(name: str | Similarity) -> Similarity:
+def as_similarity(name: str | Similarity) -> Similarity:
     """The similarity a user named: "squared_l2", "dot", or one given as an object such as `Lp(3)`.
 
-    >>> similarity_of("dot")
+    >>> as_similarity("dot")
     Dot()
     """
     known = {"squared_l2": SquaredL2(), "dot": Dot()}

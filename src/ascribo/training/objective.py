@@ -13,9 +13,7 @@ from ..kernels.terms import Term
 from ..networks.losses import infonces
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
-from ..spaces.regress import Regress
-from ..spaces.similarities import similarity_of
-from ..spaces.time import Time
+from ..spaces.similarities import as_similarity
 from .penalty import jacobian_penalty
 
 __all__ = ["Loss", "Objective", "RegularizedLoss", "objectives_of"]
@@ -40,10 +38,10 @@ def objectives_of(spaces: Mapping[str, Space], hybrid: str) -> list[Objective]:
     [((SquaredL2(), slice(0, 2, None)),), ((SquaredL2(), slice(0, 5, None)),)]
     """
     slices = layout(spaces)
-    blocks = {n: similarity_of(s.similarity) for n, s in spaces.items() if not isinstance(s, Regress)}
+    blocks = {n: as_similarity(s.similarity) for n, s in spaces.items() if s.contrastive}
     out = []
     for name in blocks:
-        seen = list(blocks) if hybrid == "whole" and isinstance(spaces[name], Time) else [name]
+        seen = list(blocks) if hybrid == "whole" and spaces[name].follows_time else [name]
         terms: list[Term] = []
         for other in seen:
             where = slices[other]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascribo.model.sessions.pairs import Member, SessionPairs, measures_of, partners, senders
+from ascribo.model.sessions.pairs import SessionPairs, joint_measures
 from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
+from ascribo.spaces.sessions import Member, partners, senders
 from ascribo.spaces.time import Time
 
 TIME = Time(1, offsets=(1, 3))
@@ -18,7 +19,7 @@ def pairs_of(spaces, tables, segments=None):
     segments = [np.zeros(len(t), int) for t in tables] if segments is None else segments
     own = [{n: s for n, s in spaces.items() if set(s.variables) <= set(t)} for t in tables]
     members = [Member(o, t, s) for o, t, s in zip(own, tables, segments, strict=True)]
-    return SessionPairs(spaces, members, measures_of(spaces, tables))
+    return SessionPairs(spaces, members, joint_measures(spaces, tables))
 
 
 def walk(seed, steps, low=-1.0, high=1.0, size=0.05):

@@ -10,7 +10,7 @@ import torch
 import ascribo as asc
 from ascribo.model.fitting import prepare
 from ascribo.model.sessions.fitting import member_of
-from ascribo.model.sessions.pairs import SessionPairs, measures_of
+from ascribo.model.sessions.pairs import SessionPairs, joint_measures
 from ascribo.model.sessions.training import SessionSteps
 from ascribo.training import loop as training
 from ascribo.training.objective import objectives_of
@@ -205,7 +205,7 @@ def test_saved_and_loaded_it_is_the_same_and_can_grow(mixed, tmp_path):
 
 def engine(recordings, spaces=SPACES, seeds=(1, 2)):
     prepared = [prepare(r, spaces, encoder=asc.MLP((8,))) for r in recordings]
-    measures = measures_of(spaces, [r.variables for r in recordings])
+    measures = joint_measures(spaces, [r.variables for r in recordings])
     pairs = SessionPairs(spaces, [member_of(p) for p in prepared], measures)
     settings = Settings(steps=50, batch_size=32, learning_rate=1e-3, schedule=Constant(0.1))
     return SessionSteps(

@@ -17,11 +17,8 @@ from torch import Tensor
 from ...data.segments import evenly, same_segment
 from ...data.standardised import Channels, steps_held
 from ...spaces.base import Space, reported
-from ...spaces.discrete import Discrete
-from ...spaces.positives import known
-from ...spaces.time import Time
 from .innovations import news_lag, resample
-from .inputs import news_draws, space_values, wave_phases, white
+from .inputs import news_draws, wave_phases, white
 
 __all__ = ["STRETCHES", "Frame", "frame_of"]
 
@@ -71,7 +68,7 @@ def frame_of(
     values, hidden = _values(spaces, epochs, variables)
     half = window // 2
     # An encoder may have learned its positives by heart: a step's embedding may know of the steps up to `ahead` on.
-    ahead = max((max(space.offsets) for space in spaces.values() if isinstance(space, Time)), default=0)
+    ahead = max(space.ahead for space in spaces.values())
     near = 1 + half + ahead
     # A space has news over its own lag. What is new of a slow one after a few steps is little, and faster ones may
     # tell it: where an animal is heading, and how fast, is where it will be.
@@ -83,7 +80,7 @@ def frame_of(
     back, on = max(before + 1 if values else 0, near if hidden else 0), near if hidden else 0
     steps = np.flatnonzero(same_segment(epochs, back + on)) + back
     for name in values:
-        present = known(spaces[name], variables)
+        present = spaces[name].known(variables)
         for ago in (0, lags[name], longest, before):
             steps = steps[present[steps - ago]]
     steps = steps[evenly(len(steps), steps_held(MOST, X.shape[1]))]
@@ -111,14 +108,12 @@ def frame_of(
     for name in (n for n in values if n in reported(spaces)):
         given = (what != "now") & (what != f"news {name}")
         own, origin, company = (columns[0][:, w] for w in (what == f"news {name}", what == f"then {name}", given))
-        if isinstance(spaces[name], Discrete):
+        if spaces[name].categorical:
             draws[name] = resample(own, origin, company, DRAWS, labels=True)
         else:
             when = (steps, steps - lags[name])
             draws[name] = news_draws(spaces[name], variables, when, origin, company, DRAWS)
-    waves = wave_phases(
-        {n: v[steps] for n, v in values.items() if not isinstance(spaces[n], Discrete)}, columns[0], what
-    )
+    waves = wave_phases({n: v[steps] for n, v in values.items() if not spaces[n].categorical}, columns[0], what)
     return Frame(steps, lags, hidden, before, near, back + on, what, columns, draws, waves)
 
 
@@ -130,7 +125,7 @@ def _values(
     Those are spaces that follow time, whose variables are not there, or never change within an epoch.
     """
     given = {name: space for name, space in spaces.items() if space.variables}
-    values = {n: space_values(s, variables) for n, s in given.items() if set(s.variables) <= set(variables)}
+    values = {n: s.values(variables) for n, s in given.items() if set(s.variables) <= set(variables)}
     inside = np.flatnonzero(same_segment(epochs, 1))
     values = {n: v for n, v in values.items() if np.nan_to_num(v[inside + 1] - v[inside]).any()}
     return values, tuple(name for name in spaces if name not in values)

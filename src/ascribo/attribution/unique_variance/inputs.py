@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 
 from ...spaces.base import Space
-from ...spaces.discrete import Discrete
-from ...spaces.positives import regression_values
 from .innovations import draw_anew, wave_heights, wave_numbers
 
-__all__ = ["Question", "news_draws", "space_values", "wave_phases", "white"]
+__all__ = ["Question", "news_draws", "wave_phases", "white"]
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,6 @@ class Question:
         return torch.nn.functional.pad(self.masks, (0, extra), value=1.0)
 
 
-def space_values(space: Space, variables: pd.DataFrame) -> np.ndarray:
-    """The variables of a space as numbers, angles as cosine and sine, labels as one column each: (time, k)."""
-    if isinstance(space, Discrete):
-        return pd.get_dummies(variables[space.variable]).to_numpy(np.float32)
-    # float64: the news is a difference, which large numbers have little of
-    return regression_values(space, variables)  # type: ignore[arg-type]
-
-
 def news_draws(
     space: Space,
     variables: pd.DataFrame,
@@ -82,9 +72,8 @@ def news_draws(
     """The news of a space drawn anew, white as its inputs are: (draw, n, k). when : the steps, and those before."""
     names: list[Any] = list(space.variables)
     now, then = (variables[names].to_numpy(np.float64)[at] for at in when)
-    circular, period = getattr(space, "circular", ()), getattr(space, "period", 0.0)
-    turns = torch.tensor([period if name in circular else 0.0 for name in names], device=past.device)
-    numbers = lambda table: space_values(space, pd.DataFrame(table, columns=names)).astype(np.float64)  # noqa: E731
+    turns = torch.tensor(space.periods, device=past.device)
+    numbers = lambda table: space.values(pd.DataFrame(table, columns=names)).astype(np.float64)  # noqa: E731
     before = numbers(then)
     mean, axes = _axes(torch.from_numpy(numbers(now) - before)[None].to(past.device))
     place, origin = (torch.from_numpy(value).to(past.device) for value in (now, then))

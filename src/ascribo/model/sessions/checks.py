@@ -12,8 +12,6 @@ from ...data.accept import as_recording
 from ...data.recording import Recording, nearest
 from ...spaces.base import Space
 from ...spaces.follow import Follow
-from ...spaces.positives import known, regression_statistics
-from ...spaces.regress import Regress
 from ...spaces.time import Time
 from ..checks import resolve_spaces
 from ..fitting import Prepared
@@ -48,7 +46,7 @@ def own_spaces(spaces: Mapping[str, Space], recording: Recording) -> dict[str, S
     ['a', 'd']
     """
     table = recording.variables
-    return {n: s for n, s in spaces.items() if set(s.variables) <= set(table) and known(s, table).any()}
+    return {n: s for n, s in spaces.items() if set(s.variables) <= set(table) and s.known(table).any()}
 
 
 def shared_spaces(
@@ -96,15 +94,15 @@ def _variables(recordings: Mapping[str, Recording]) -> str:
 
 
 def joint_statistics(spaces: Mapping[str, Space], prepared: Sequence[Prepared]) -> dict[str, np.ndarray]:
-    """Mean and spread (2, dim) of what each Regress space predicts, over the training steps of all sessions."""
+    """Mean and spread (2, dim) of the targets of each space that has some, over all sessions' training time."""
     out = {}
     for name, space in spaces.items():
-        if isinstance(space, Regress):
+        if not space.contrastive:
             having = [part for part in prepared if name in part.problem.spaces]
             names = list(space.variables)
             tables = [part.recording.variables.loc[part.problem.segments >= 0, names] for part in having]
             joint = pd.DataFrame(pd.concat(tables))
-            out[name] = regression_statistics(space, joint, np.arange(len(joint)))
+            out[name] = space.target_statistics(joint, np.arange(len(joint)))
     return out
 
 

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from ...attribution.maps import AttributionMaps
 from ...data.recording import Recording, nearest
 from ...spaces.base import Space, layout
-from ...spaces.regress import Regress
 from ...support.compute import device_of, one_thread
 from ..checks import check_parameters, check_recording, resolve_spaces
 from ..estimator import ContrastiveEmbedding, history_of, settings_of
@@ -25,7 +24,7 @@ from ..saving import save_sessions
 from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
 from .fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
 from .landmarks import Landmarks, session_consistency
-from .pairs import SessionPairs, measures_of
+from .pairs import SessionPairs, joint_measures
 
 __all__ = ["SharedEmbedding"]
 
@@ -125,7 +124,7 @@ class SharedEmbedding(BaseEstimator):
         prepared = {name: self._prepare(name, recording, spaces) for name, recording in given.items()}
         statistics = joint_statistics(spaces, list(prepared.values()))
         prepared = {name: with_targets(part, statistics) for name, part in prepared.items()}
-        measures = measures_of(spaces, [recording.variables for recording in given.values()])
+        measures = joint_measures(spaces, [recording.variables for recording in given.values()])
         pairs = SessionPairs(spaces, [member_of(part) for part in prepared.values()], measures)
         overlap = check_overlap(pairs, list(given), list(given))
         draw = check_random_state(self.random_state).randint
@@ -261,11 +260,11 @@ class SharedEmbedding(BaseEstimator):
         parts: list[xr.Dataset] = []
         for part in self.sessions_.values():
             curves = part.history_.drop_attrs()
-            regressions = [name for name, space in part.model_.spaces.items() if isinstance(space, Regress)]
+            regressions = [name for name, space in part.model_.spaces.items() if not space.contrastive]
             parts.append(curves.assign_coords(step=np.arange(curves.sizes["step"]), regression=regressions))
         names = pd.Index(list(self.sessions_), name="session")
         table = xr.concat(parts, dim=names, join="outer", coords="minimal", compat="override", data_vars="all")
-        contrastive = [name for name, space in self.spaces_.items() if not isinstance(space, Regress)]
+        contrastive = [name for name, space in self.spaces_.items() if space.contrastive]
         return table.sel(space=contrastive)  # in the model's order
 
     def save(self, folder):

@@ -15,8 +15,6 @@ from torch import Tensor
 from ...networks.alignment import Alignment, align_sessions
 from ...networks.stack import LOG_TEMPERATURE
 from ...spaces.base import Space, layout
-from ...spaces.regress import Regress
-from ...spaces.time import Time
 from ...training.loop import run_steps
 from ...training.objective import objectives_of
 from ...training.problem import Problem, problem_digest
@@ -25,7 +23,7 @@ from ..fitted import FittedModel
 from ..fitting import Prepared, finish, targets_of
 from ..goodness import Fit
 from .landmarks import Landmarks, keep_landmarks
-from .pairs import Measures, Member, SessionPairs, measures_of
+from .pairs import Measures, Member, SessionPairs
 from .training import SessionSteps, learned_temperatures, own_parameters
 
 __all__ = ["FittedSession", "fit_sessions", "frozen_member", "member_of", "with_labels", "with_targets"]
@@ -86,7 +84,7 @@ def fit_sessions(
         alignments=lambda z, best: align_sessions(
             z,
             [layout(problem.spaces) for problem in problems],
-            [name for name, space in spaces.items() if not isinstance(space, Time)],
+            [name for name, space in spaces.items() if space.comparable],
             models[0].alignment.reference if models else best,
             _bases(models),
         ),
@@ -94,7 +92,7 @@ def fit_sessions(
     return [
         FittedSession(
             *(model, fit, _curves(trained.history, k, len(seeds), spaces, model)),
-            keep_landmarks(model.to(device), prepared[k], pairs.changes(k)),
+            keep_landmarks(model.to(device), prepared[k], pairs.keep(k)),
         )
         for k, (model, fit) in enumerate(fitted)
     ]
@@ -125,7 +123,7 @@ def _curves(
     """One session's curves among those of all: its seeds, and the spaces that it has."""
     mine = {name: value[:, session * seeds : (session + 1) * seeds] for name, value in history.items()}
     for curve, regress in (("infonce", False), ("mse", True)):
-        names = [n for n, s in spaces.items() if isinstance(s, Regress) == regress]
+        names = [n for n, s in spaces.items() if s.contrastive != regress]
         mine[curve] = mine[curve][..., [k for k, name in enumerate(names) if name in model.spaces]]
     return mine
 
@@ -144,8 +142,8 @@ def member_of(prepared: Prepared) -> Member:
 
 def frozen_member(model: FittedModel, marks: Landmarks) -> Member:
     """A session that is fitted already; what it learned of time alone is its own."""
-    own = {name: space for name, space in model.spaces.items() if space.variables}
-    return Member(own, marks.variables, np.zeros(len(marks.variables), dtype=int), marks.changes)
+    own = {name: space for name, space in model.spaces.items() if space.comparable}
+    return Member(own, marks.variables, np.zeros(len(marks.variables), dtype=int), marks.kept)
 
 
 def with_targets(prepared: Prepared, statistics: Mapping[str, np.ndarray]) -> Prepared:
@@ -156,10 +154,6 @@ def with_targets(prepared: Prepared, statistics: Mapping[str, np.ndarray]) -> Pr
 
 
 def with_labels(measures: Measures, prepared: Prepared) -> Measures:
-    """The same with the labels that a new session adds."""
-    out = dict(measures)
-    for name, fresh in measures_of(prepared.problem.spaces, [prepared.recording.variables]).items():
-        if isinstance(fresh, list):
-            before = list(measures[name])
-            out[name] = before + [label for label in fresh if label not in before]
-    return out
+    """The same with what a new session adds, such as its labels."""
+    own, table = prepared.problem.spaces, prepared.recording.variables
+    return {n: own[n].extended_measure(value, table) if n in own else value for n, value in measures.items()}

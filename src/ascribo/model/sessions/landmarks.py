@@ -18,9 +18,6 @@ from torch import Tensor
 
 from ...metrics.agreement import means_by_label, pairwise_r2
 from ...spaces.base import Space, layout
-from ...spaces.discrete import Discrete
-from ...spaces.follow import Follow
-from ...spaces.positives import coordinates, known, regression_values
 from ..fitted import FittedModel
 from ..fitting import Prepared
 from .pairs import Measures
@@ -42,14 +39,14 @@ class Landmarks:
     """Some time steps of a session.
 
     variables : DataFrame, a row for each. z : (seed, steps, dim) their embedding, on the CPU. held_out : (steps,)
-    whether the encoders were trained without them. changes : for each Follow space (n, variable) the changes of its
-    variables, over their scales.
+    whether the encoders were trained without them. kept : by space, what was kept beside
+    them (`Across.keep`), such as the changes of its variables.
     """
 
     variables: pd.DataFrame
     z: Tensor
     held_out: np.ndarray
-    changes: dict[str, np.ndarray]
+    kept: dict[str, np.ndarray]
 
     def tempered(self, model: FittedModel) -> Tensor:
         """The embedding at temperature 1, where the model is."""
@@ -58,7 +55,7 @@ class Landmarks:
     def facts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """As JSON and tensors: labels as numbers beside the list of them; `landmarks_from` is the inverse."""
         labels, tensors = {}, {"z": self.z, "held_out": torch.from_numpy(self.held_out)}
-        tensors |= {f"change.{name}": torch.from_numpy(value) for name, value in self.changes.items()}
+        tensors |= {f"change.{name}": torch.from_numpy(value) for name, value in self.kept.items()}
         for name, column in self.variables.items():
             if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
                 values = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -87,10 +84,10 @@ def landmarks_from(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> L
     return Landmarks(pd.DataFrame(columns), tensors["z"], tensors["held_out"].numpy(), changes)
 
 
-def keep_landmarks(model: FittedModel, prepared: Prepared, changes: Mapping[str, np.ndarray]) -> Landmarks:
+def keep_landmarks(model: FittedModel, prepared: Prepared, kept: Mapping[str, np.ndarray]) -> Landmarks:
     """Choose time steps of a session, evenly spaced, and embed them.
 
-    model : on the device to use. changes : for each Follow space the changes of its variables, (n, variable).
+    model : on the device to use. kept : by space, what is kept beside single time steps.
     """
     recording = prepared.recording
     held = (prepared.testing >= 0) & prepared.held_out
@@ -100,7 +97,7 @@ def keep_landmarks(model: FittedModel, prepared: Prepared, changes: Mapping[str,
     z = model.embedder.embed(model.parameters, X, recording.epochs, steps).cpu()
     names = list(dict.fromkeys(v for space in model.spaces.values() for v in space.variables))
     table = recording.variables.loc[:, names].iloc[steps].reset_index(drop=True)
-    return Landmarks(table, z, held[steps], {name: _thin(value, MOST) for name, value in changes.items()})
+    return Landmarks(table, z, held[steps], {name: _thin(value, MOST) for name, value in kept.items()})
 
 
 def _thin(items: np.ndarray, most: int) -> np.ndarray:
@@ -122,14 +119,14 @@ def session_consistency(
     """
     rows = []
     for name, space in spaces.items():
-        having = [s for s, model in models.items() if name in model.spaces and space.variables]
+        having = [s for s, model in models.items() if name in model.spaces and space.comparable]
         blocks, labels = {}, {}
         for session in having:
-            present = known(space, tables[session])
+            present = space.known(tables[session])
             blocks[session] = embeddings[session][present, layout(models[session].spaces)[name]]
-            labels[session] = _labels(space, tables[session].loc[present], measures.get(name))
+            labels[session] = space.binning_values(tables[session].loc[present], measures.get(name))
         for pair in combinations(having, 2):
-            means = _means({s: blocks[s] for s in pair}, [labels[s] for s in pair], isinstance(space, Discrete))
+            means = _means({s: blocks[s] for s in pair}, [labels[s] for s in pair], space.categorical)
             bins = len(means[0])
             with np.errstate(invalid="ignore", divide="ignore"):
                 affine = pairwise_r2(means, "variance") if bins >= space.dim + 2 else np.full((2, 2), np.nan)
@@ -138,15 +135,6 @@ def session_consistency(
             for a, b in ((0, 1), (1, 0)):
                 rows.append((name, pair[a], pair[b], float(affine[a, b]), float(plain[b]), bins))
     return pd.DataFrame(rows, columns=["space", "source", "target", "r2", "r2_unaligned", "bins"])
-
-
-def _labels(space: Space, table: pd.DataFrame, measure: Any) -> np.ndarray:
-    """What bins are made of: (time, variable)."""
-    if isinstance(space, Discrete):
-        return table[[space.variable]].astype(object).to_numpy()
-    if isinstance(space, Follow):
-        return coordinates(space, table, np.asarray(measure))[0]
-    return regression_values(space, table)  # type: ignore[arg-type]
 
 
 def _means(blocks: Mapping[str, np.ndarray], labels: Sequence[np.ndarray], discrete: bool) -> list[np.ndarray]:

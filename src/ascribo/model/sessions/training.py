@@ -19,9 +19,7 @@ from ...data.segments import segment_bounds
 from ...networks.losses import chance, infonces
 from ...networks.stack import LOG_TEMPERATURE, Embedder
 from ...spaces.base import Space, layout
-from ...spaces.regress import Regress
-from ...spaces.similarities import similarity_of
-from ...spaces.time import Time
+from ...spaces.similarities import as_similarity
 from ...training.adam import Adam, gradient_of
 from ...training.chunks import chunk_seed
 from ...training.objective import Loss, Objective, RegularizedLoss
@@ -34,7 +32,7 @@ __all__ = ["SessionLoss", "SessionSteps", "learned_temperatures", "own_parameter
 
 def learned_temperatures(spaces: Mapping[str, Space]) -> list[str]:
     """The spaces whose temperature is fitted, in the order of the parameter that holds them."""
-    return [n for n, s in spaces.items() if not isinstance(s, Regress) and s.temperature == "learn"]
+    return [n for n, s in spaces.items() if s.contrastive and s.temperature == "learn"]
 
 
 def own_parameters(
@@ -72,7 +70,7 @@ class SessionLoss:
         self.names = [objective.space for objective in objectives]
         self.own = [{objective.space: objective for objective in part} for part in own]
         self.slices = [loss.slices for loss in losses] + [layout(part) for _, part in frozen]
-        self.targets = {name: space for name, space in spaces.items() if isinstance(space, Regress)}
+        self.targets = {name: space for name, space in spaces.items() if not space.contrastive}
 
     def __call__(
         self,
@@ -99,7 +97,7 @@ class SessionLoss:
         error = penalty.new_ones(trained * seeds, len(self.targets))
         terms = []
         for column, name in enumerate(self.names):
-            if isinstance(self.spaces[name], Time):
+            if name not in self.pairs.sessions:
                 values = {s: self._alone(name, s, parts[s]) for s in range(trained) if name in self.own[s]}
             else:
                 values = self._across(name, parts, valid[name], step)
@@ -135,7 +133,7 @@ class SessionLoss:
         shown = negative[turn[0], :, place].transpose(0, 1).expand(count, -1, -1, -1)
         value = infonces(
             *(reference.flatten(0, 1), [positive.flatten(0, 1)], shown.flatten(0, 1)),
-            [[(similarity_of(self.spaces[name].similarity), slice(0, dim))]],
+            [[(as_similarity(self.spaces[name].similarity), slice(0, dim))]],
             weight=valid.flatten(0, 1).to(reference),
         )
         return dict(zip(sessions, value.view(count, seeds), strict=True))
