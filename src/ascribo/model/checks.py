@@ -75,7 +75,7 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
         if not variables.shape[1]:
             raise ValueError(f"space {name!r} needs variable {variable!r}, but no variables (y) were given.")
         raise ValueError(f"space {name!r}: no variable called {variable!r}{nearest(variable, variables)}")
-    column = variables[variable]
+    column = pd.Series(variables[variable])
     try:
         space.check_variable(variable, column)
     except ValueError as error:

@@ -38,7 +38,10 @@ class Across(Protocol):
     sessions : the numbers of the sessions that have the space.
     """
 
-    sessions: list[int]
+    @property
+    def sessions(self) -> list[int]:
+        """See the class."""
+        ...
 
     def draw(self, rng: np.random.Generator, references: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
         """Positives of steps start, start + 1, ... and whether they count.

@@ -106,7 +106,7 @@ def test_circular_changes_go_the_short_way_round():
     tables = [pd.DataFrame({"a": np.cumsum(np.random.default_rng(k).normal(0, 0.2, 2000)) % 360}) for k in (0, 1)]
     pairs = pairs_of({"a": Follow("a", 2, circular=True, period=360)}, tables)
     scale = 360 / np.sqrt(12)
-    assert np.abs(pairs.changes(0)["a"]).max() * scale < 2
+    assert np.abs(pairs.keep(0)["a"]).max() * scale < 2
 
 
 def test_what_the_other_has_not_seen_does_not_count():
