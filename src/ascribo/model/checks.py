@@ -25,8 +25,9 @@ def check_parameters(model) -> None:
         value = getattr(model, name)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name}={value!r}: expected an integer of at least {least}.")
-    if model.n_jobs is not None and (not isinstance(model.n_jobs, Integral) or model.n_jobs == 0):
-        raise ValueError(f"n_jobs={model.n_jobs!r}: expected a number of processes, -1 for all cores, or None.")
+    jobs = getattr(model, "n_jobs", None)  # a model of several sessions has none: it trains in one process
+    if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
+        raise ValueError(f"n_jobs={jobs!r}: expected a number of processes, -1 for all cores, or None.")
     if model.hybrid not in ("whole", "separate"):
         raise ValueError(f"hybrid={model.hybrid!r}: expected 'whole' or 'separate'.")
     if not _number(model.learning_rate) or not 0 < model.learning_rate < 1:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -31,12 +31,14 @@ from .checks import check_parameters, check_recording, check_treatment, resolve_
 from .fitted import FittedModel
 from .fitting import Prepared, finish, prepare, targets_of
 from .goodness import Fit, goodness_of_fit
+from .parameters import ContrastiveEstimator
 from .saving import save
 
 __all__ = ["ContrastiveEmbedding"]
 
 
-class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
     """Embed a recording by regularized contrastive learning and attribute its spaces to its channels.
 
     Parameters
@@ -97,44 +99,7 @@ class ContrastiveEmbedding(TransformerMixin, BaseEstimator):
     (2000, 4)
     """
 
-    def __init__(
-        self,
-        spaces=None,
-        *,
-        hybrid="whole",
-        seeds=4,
-        steps=3000,
-        batch_size=512,
-        penalty="auto",
-        encoder="mlp",
-        device="auto",
-        random_state=None,
-        learning_rate=1e-3,
-        exact_penalty=False,
-        early_stop=1e-3,
-        validation_fraction=0.1,
-        drop_constant=False,
-        n_jobs=None,
-        checkpoint=None,
-        progress=True,
-    ):
-        self.spaces = spaces
-        self.hybrid = hybrid
-        self.seeds = seeds
-        self.steps = steps
-        self.batch_size = batch_size
-        self.penalty = penalty
-        self.encoder = encoder
-        self.device = device
-        self.random_state = random_state
-        self.learning_rate = learning_rate
-        self.exact_penalty = exact_penalty
-        self.early_stop = early_stop
-        self.validation_fraction = validation_fraction
-        self.drop_constant = drop_constant
-        self.n_jobs = n_jobs
-        self.checkpoint = checkpoint
-        self.progress = progress
+    n_jobs: int | None = field(default=None, kw_only=True)
 
     def fit(self, X, y=None):
         """Fit all seeds to X (time, channel) and y (time, variable), or to a `Recording`."""

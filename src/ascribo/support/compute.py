@@ -21,7 +21,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def device_of(name: str) -> torch.device:
+def device_of(name: str | torch.device) -> torch.device:
     """The device behind `device=`: "auto" is a GPU where there is one. Refuses what cannot be used here.
 
     >>> device_of("cpu")

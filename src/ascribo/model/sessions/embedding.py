@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +19,7 @@ from ...support.compute import device_of, one_thread
 from ..checks import check_parameters, check_recording, resolve_spaces
 from ..estimator import ContrastiveEmbedding, history_of, settings_of
 from ..fitting import Prepared, prepare
+from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
 from .fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
@@ -29,7 +29,8 @@ from .pairs import SessionPairs, joint_measures
 __all__ = ["SharedEmbedding"]
 
 
-class SharedEmbedding(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class SharedEmbedding(ContrastiveEstimator):
     """Embed sessions with different channels into one space, and attribute it to the channels of each.
 
     Each session has an encoder of its own. The positive of a time step lies in any of the sessions, where the
@@ -74,45 +75,6 @@ class SharedEmbedding(BaseEstimator):
     >>> list(shared.consistency().columns)
     ['space', 'source', 'target', 'r2', 'r2_unaligned', 'bins']
     """
-
-    n_jobs = None  # for `check_parameters`: all encoders train in one process
-
-    def __init__(
-        self,
-        spaces=None,
-        *,
-        hybrid="whole",
-        seeds=4,
-        steps=3000,
-        batch_size=512,
-        penalty="auto",
-        encoder="mlp",
-        device="auto",
-        random_state=None,
-        learning_rate=1e-3,
-        exact_penalty=False,
-        early_stop=1e-3,
-        validation_fraction=0.1,
-        drop_constant=False,
-        checkpoint=None,
-        progress=True,
-    ):
-        self.spaces = spaces
-        self.hybrid = hybrid
-        self.seeds = seeds
-        self.steps = steps
-        self.batch_size = batch_size
-        self.penalty = penalty
-        self.encoder = encoder
-        self.device = device
-        self.random_state = random_state
-        self.learning_rate = learning_rate
-        self.exact_penalty = exact_penalty
-        self.early_stop = early_stop
-        self.validation_fraction = validation_fraction
-        self.drop_constant = drop_constant
-        self.checkpoint = checkpoint
-        self.progress = progress
 
     def fit(self, recordings, y=None):
         """Fit all sessions, a dict of names and recordings (or arrays of channels, with y a dict of variables)."""
