@@ -1,6 +1,6 @@
 """ascribo: which channels carry which variable, and how sure can I be?"""
 
-from . import attribution, cells, evidence, figures, metrics, simulate
+from . import attribution, cells, evidence, explain, figures, metrics, simulate
 from .data.formats import annotate, from_pynapple, to_pynapple
 from .data.read import read
 from .data.recording import Recording
@@ -40,6 +40,7 @@ __all__ = [
     "cells",
     "decode_variables",
     "evidence",
+    "explain",
     "figures",
     "from_pynapple",
     "load",

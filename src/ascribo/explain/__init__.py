@@ -1,0 +1,8 @@
+"""Explaining encoders without labels: which features, and which training examples, built a representation.
+
+After Crabbé & van der Schaar (2022), Label-free explainability for unsupervised models, ICML.
+"""
+
+from .features import completeness_residual, features
+
+__all__ = ["completeness_residual", "features"]
