@@ -91,14 +91,14 @@ def _rescaled(module: nn.Module) -> Iterator[None]:
     handles = []
     try:
         for layer in in_place:  # what a layer overwrites cannot be looked at
-            layer.inplace = False
+            layer.__dict__["inplace"] = False
         handles = [layer.register_forward_hook(_rescale) for layer in layers]
         yield
     finally:
         for handle in handles:
             handle.remove()
         for layer in in_place:
-            layer.inplace = True
+            layer.__dict__["inplace"] = True
 
 
 def _rescale(layer: nn.Module, received: tuple[Tensor, ...], output: Tensor) -> Tensor:

@@ -130,10 +130,10 @@ def completeness_residual(encoder, X, scores, *, baseline=None, inner_product=No
     return ((total - wanted).abs() / (anchors * z).sum(1)).cpu().numpy()
 
 
-def _scores(encoder, X, score, baseline, weights, unit, inner_product, batch_size: int) -> Tensor:
+def _scores(
+    encoder: Any, X: Tensor, score, baseline: Any, weights: Any, unit, inner_product, batch_size: int
+) -> Tensor:
     """Scores of all examples, chunk by chunk: (example, ...), or (example, unit, ...) for several units."""
-    if not callable(encoder):
-        raise ValueError(f"the encoder is a {type(encoder).__name__}: expected an nn.Module or a function.")
     several = unit is not None and not isinstance(unit, int | np.integer)
     parts = []
     given = baseline if callable(baseline) else _baseline(baseline, X)
@@ -153,7 +153,7 @@ def _scores(encoder, X, score, baseline, weights, unit, inner_product, batch_siz
     return torch.cat(parts)
 
 
-def _anchors(z: Tensor, weights, unit, inner_product, chunk: slice, examples: int) -> Tensor:
+def _anchors(z: Tensor, weights: Any, unit, inner_product, chunk: slice, examples: int) -> Tensor:
     """What g asks about each example: (batch, question, dim)."""
     if sum(option is not None for option in (weights, unit, inner_product)) > 1:
         raise ValueError("pass one of weights, unit and inner_product: they say in three ways what is explained.")
@@ -164,7 +164,7 @@ def _anchors(z: Tensor, weights, unit, inner_product, chunk: slice, examples: in
             raise ValueError(f"unit={unit!r}: expected numbers from 0 to {z.shape[1] - 1}, or 'all'.")
         return torch.eye(z.shape[1]).to(z)[[int(u) for u in units]].expand(len(z), -1, -1)
     if weights is not None:
-        values = weights(z) if callable(weights) else torch.as_tensor(weights).to(z)
+        values: Any = weights(z) if callable(weights) else torch.as_tensor(weights).to(z)
         if not callable(weights) and values.shape == (examples, z.shape[1]):
             values = values[chunk]
         if values.shape not in (z.shape, z.shape[1:]):
@@ -241,7 +241,9 @@ def _fitted(encoder) -> FittedModel | None:
         return encoder
     if not isinstance(encoder, nn.Module) and isinstance(getattr(encoder, "model_", None), FittedModel):
         return encoder.model_
-    if not callable(encoder) and hasattr(encoder, "fit"):
+    if not callable(encoder) and not hasattr(encoder, "fit"):
+        raise ValueError(f"the encoder is a {type(encoder).__name__}: expected an nn.Module or a function.")
+    if not callable(encoder):
         raise ValueError(
             f"a {type(encoder).__name__} that is not fitted, or that has several sessions, has no one encoder: fit "
             "a ContrastiveEmbedding, or pass one session's model."
