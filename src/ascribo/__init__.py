@@ -14,6 +14,7 @@ from .model.sessions import SharedEmbedding
 from .networks.encoders import MLP, Convolution
 from .spaces import Discrete, Follow, Regress, Space, Time
 from .spaces.similarities import Lp
+from .support.records import storable
 from .training.penalty import Auto, Constant, Ramp
 from .version import __version__
 
@@ -49,5 +50,6 @@ __all__ = [
     "select_dimension",
     "shift_test",
     "simulate",
+    "storable",
     "to_pynapple",
 ]

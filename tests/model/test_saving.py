@@ -1,7 +1,10 @@
 """Models on disk: the same bits back, never half, never code."""
 
+import importlib
 import json
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from torch import nn
 
 import ascribo as asc
 from ascribo.model import store
+from ascribo.support import records
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +145,186 @@ def test_tensors_hold_no_pickle(model, tmp_path):
 
     tensors = load_file(next(tmp_path.glob("*.safetensors")))
     assert all(isinstance(value, torch.Tensor) for value in tensors.values())
+
+
+# What is a user's own
+
+
+def tiny(spaces=None, **changes):
+    """An estimator that is fitted in no time."""
+    options = dict(seeds=1, steps=2, batch_size=64, penalty=0.0, encoder=asc.MLP((4,)), progress=False)
+    return asc.ContrastiveEmbedding(spaces or {"rest": asc.Time(1)}, **{**options, **changes})
+
+
+def tiny_sessions(data, spaces=None):
+    """Two halves of a recording as two sessions."""
+    options = tiny(spaces or {"x": asc.Follow("x", 1)}, batch_size=32).get_params(deep=False)
+    del options["n_jobs"]
+    return asc.SharedEmbedding(**options).fit({"a": data[:700], "b": data[700:]})
+
+
+LABORATORY = """
+from dataclasses import dataclass
+import torch
+from torch import nn
+import ascribo as asc
+from ascribo.spaces.similarities import SquaredL2
+
+@dataclass(frozen=True)
+class MLP:
+    "Called like one of ascribo's and not the same: its outputs are ten times as large."
+    widths: tuple = (4,)
+    limit: str = "hard"
+    scale: float = 5.0
+
+    def build(self, channels, dim):
+        return nn.Sequential(nn.Linear(channels, dim), Ten())
+
+class Ten(nn.Module):
+    def forward(self, h):
+        return 10 * h
+
+@dataclass(frozen=True)
+class Halved(SquaredL2):
+    factor: float = 0.5
+
+@dataclass(frozen=True)
+class Late(asc.Ramp):
+    pass
+"""
+
+
+@pytest.fixture
+def laboratory(tmp_path, monkeypatch):
+    """A module of the user's, imported; its classes are not registered."""
+    monkeypatch.setattr(records, "REGISTERED", dict(records.REGISTERED))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "my_laboratory.py").write_text(LABORATORY)
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    yield importlib.import_module("my_laboratory")
+    sys.modules.pop("my_laboratory", None)
+
+
+def test_what_is_not_registered_is_refused_before_anything_is_written(data, tmp_path, laboratory):
+    folder = tmp_path / "run"
+    for changes, where in (
+        ({"encoder": laboratory.MLP()}, "encoder"),
+        ({"penalty": laboratory.Late(0.1)}, "penalty"),
+        ({"spaces": {"rest": asc.Time(1, similarity=laboratory.Halved())}}, r"spaces\['rest'\]\.similarity"),
+    ):
+        fitted = tiny(**changes).fit(data)
+        with pytest.raises(ValueError, match=rf"{where} cannot be saved: .*my_laboratory.*ascribo\.storable"):
+            fitted.save(folder)
+    shared = tiny_sessions(data, {"x": asc.Follow("x", 1, similarity=laboratory.Halved())})
+    with pytest.raises(ValueError, match="similarity cannot be saved"):
+        shared.save(folder)
+    assert not folder.exists()
+
+
+def test_what_is_registered_comes_back_where_its_module_was_imported(data, tmp_path, laboratory, monkeypatch):
+    for cls in (laboratory.MLP, laboratory.Halved, laboratory.Late):
+        asc.storable(cls)
+    spaces = {"rest": asc.Time(1, similarity=laboratory.Halved(0.25))}
+    fitted = tiny(spaces, encoder=laboratory.MLP(), penalty=laboratory.Late(0.1)).fit(data)
+    fitted.save(tmp_path / "run")
+    back = asc.load(tmp_path / "run")
+    assert type(back.encoder) is laboratory.MLP and back.spaces == spaces and back.penalty == fitted.penalty
+    np.testing.assert_array_equal(back.transform(data), fitted.transform(data))
+    for name in [name for name in records.REGISTERED if name.startswith("my_laboratory:")]:  # in a new process
+        del records.REGISTERED[name]
+    monkeypatch.delitem(sys.modules, "my_laboratory")
+    with pytest.raises(ValueError, match="import my_laboratory, where the class is registered"):
+        asc.load(tmp_path / "run")
+    assert "my_laboratory" not in sys.modules
+
+
+# What comes back of the parameters
+
+
+def test_devices_and_seeds_come_back_as_something_that_works(data, tmp_path):
+    fitted = tiny(device=torch.device("cpu"), random_state=np.int64(3)).fit(data)
+    fitted.save(tmp_path)
+    back = asc.load(tmp_path)
+    assert back.device == "cpu" and back.random_state == 3 and type(back.random_state) is int
+    np.testing.assert_array_equal(back.transform(data), fitted.transform(data))
+    np.testing.assert_array_equal(back.fit(data).transform(data), fitted.transform(data))
+
+
+def test_a_random_state_that_has_moved_on_comes_back_as_none(data, tmp_path):
+    tiny(random_state=np.random.RandomState(0)).fit(data).save(tmp_path)
+    assert asc.load(tmp_path).random_state is None
+
+
+# Files
+
+
+def test_files_of_others_are_left_alone(data, tmp_path):
+    strange = {name: b"mine" for name in ("model-final.safetensors", "model-0123456789ab.safetensors", "a.json")}
+    for name, content in strange.items():
+        (tmp_path / name).write_bytes(content)
+    for seed in (0, 1):
+        tiny(random_state=seed).fit(data).save(tmp_path)
+    assert {name: (tmp_path / name).read_bytes() for name in strange} == strange
+    assert len(list(tmp_path.iterdir())) == len(strange) + 2
+
+
+@pytest.mark.parametrize("content", ['{"layers": 3}', '{"tensors": "a.bin", "format": 2}', "[1]", "not JSON", ""])
+def test_a_folder_with_a_model_json_of_others_is_refused(model, tmp_path, content):
+    (tmp_path / "model.json").write_text(content)
+    with pytest.raises(ValueError, match=r"model\.json that ascribo did not write"):
+        model.save(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"] and (
+        tmp_path / "model.json"
+    ).read_text() == content
+
+
+def test_sessions_are_not_saved_over_the_files_of_others(data, tmp_path):
+    shared = tiny_sessions(data)
+    (tmp_path / "session-1").mkdir()
+    (tmp_path / "session-1" / "model.json").write_text("mine")
+    with pytest.raises(ValueError, match=r"session-1: it holds a model\.json that ascribo did not write"):
+        shared.save(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["session-1"]
+
+
+def test_an_older_format_is_named(model, tmp_path):
+    model.save(tmp_path)
+    facts = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps({**facts, "format": 1}))
+    with pytest.raises(ValueError, match=r"written in format 1 by ascribo .* fit and save the model again"):
+        asc.load(tmp_path)
+    model.save(tmp_path)  # a model of ours, if an old one
+    assert asc.load(tmp_path).seeds == 2 and len(list(tmp_path.iterdir())) == 2
+
+
+def test_every_file_is_read_once(data, tmp_path, monkeypatch):
+    tiny_sessions(data).save(tmp_path / "both")
+    tiny().fit(data).save(tmp_path / "one")
+    opened, read = [], Path.open
+
+    def counted(path, *given, **options):
+        opened.append(path)
+        return read(path, *given, **options)
+
+    monkeypatch.setattr(Path, "open", counted)
+    for name, files in (("one", 2), ("both", 6)):
+        opened.clear()
+        asc.load(tmp_path / name)
+        assert len(opened) == len(set(opened)) == files
+
+
+def test_only_checkpoints_of_the_same_fit_are_removed(data, tmp_path):
+    from safetensors.torch import save_file
+
+    fitted = tiny(random_state=0, seeds=2)
+    seeds = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=2)
+    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-of-plants.safetensors")
+    (tmp_path / "seeds-7.safetensors").write_bytes(b"mine")
+    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-8.safetensors", metadata={"ascribo": "checkpoint"})
+    before = sorted(tmp_path.iterdir())
+    fitted.set_params(checkpoint=tmp_path).fit(data)
+    assert sorted(tmp_path.iterdir()) == before, "another fit of ours may want to go on, too"
+    save_file({"a": torch.zeros(1)}, tmp_path / f"seeds-{seeds[0]}.safetensors")
+    with pytest.raises(ValueError, match="is not a checkpoint of ascribo: choose another folder"):
+        fitted.fit(data)
+    assert (tmp_path / f"seeds-{seeds[0]}.safetensors").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import pandas as pd
 from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
-from ..model.loading import load
+from ..model.loading import load_with_facts
 from ..model.saving import save
-from ..model.store import read_run
+from ..model.store import check_folder, read_run
 from ..networks.encoders import Convolution
 from ..spaces.base import Space
 from ..support.records import decode
+from ..training.checkpoints import discard_checkpoints
 from .output import Output
 from .reproduce import find_experiment
 from .spaces import SpaceText, build_spaces
@@ -45,7 +46,7 @@ def demo(out: str) -> None:
     """`ascribo demo`."""
     from .demo import run
 
-    result = run(_folder(out))
+    result = run(check_folder(out))
     show = Output()
     names = [str(name) for name in result.maps.by_space["space"].values if name not in result.maps.refused]
     for name in names:
@@ -80,7 +81,7 @@ def fit(
     **parameters: Any,
 ) -> None:
     """`ascribo fit`."""
-    run = _folder(out)
+    run = check_folder(out)
     if not spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
     chosen = build_spaces(spaces, circular, period, nuisance)
@@ -101,14 +102,12 @@ def fit(
         model.fit(recording)
     except Exception:  # an interrupted fit keeps its checkpoint, a failed one leaves nothing behind
         if checkpoint not in before:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            for folder in (run, *run.parents):
-                if folder not in before and folder.is_dir() and not any(folder.iterdir()):
-                    folder.rmdir()
+            discard_checkpoints(checkpoint.glob("*.safetensors"))
+            _remove_empty(path for path in (checkpoint, run, *run.parents) if path not in before)
         raise
     model.set_params(checkpoint=None)
     save(model, run, data={"path": str(Path(data).absolute()), "how": how})
-    shutil.rmtree(checkpoint, ignore_errors=True)
+    _remove_empty([checkpoint])
     show = Output()
     show.goodness(model.goodness_of_fit_)
     show.line(f"\nmodel: {run}")
@@ -119,7 +118,8 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, l
     path = Path(out)
     if path.suffix.lower() not in (".nc", ".csv"):
         raise ValueError(f"--out {out}: expected a name that ends in .nc (netCDF) or .csv.")
-    model, source = load(run), read_run(run)[0].get("data")
+    model, facts = load_with_facts(run)
+    source = facts.get("data")
     if not isinstance(model, ContrastiveEmbedding):
         raise ValueError(f"{run} holds several sessions: name the folder of one, as {Path(run) / 'session-0'}.")
     if data is None:
@@ -210,6 +210,12 @@ def _folder(out: str) -> Path:
     if Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out} is a file: pass the path of a folder.")
     return Path(out)
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:

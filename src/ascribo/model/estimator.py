@@ -24,6 +24,7 @@ from ..data.segments import evenly
 from ..spaces.base import reported
 from ..spaces.pairs import Pairs
 from ..support.compute import device_of, one_thread
+from ..training.checkpoints import checkpoint_file, discard_checkpoints
 from ..training.penalty import Auto, schedule_of
 from ..training.processes import train_in_processes
 from ..training.settings import Settings
@@ -136,8 +137,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 progress=self.progress,
             )
         if self.checkpoint is not None:  # nothing is left to resume
-            for file in Path(self.checkpoint).glob("seeds-*.safetensors"):
-                file.unlink()
+            discard_checkpoints(checkpoint_file(Path(self.checkpoint), [seed]) for seed in seeds)
         history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
         return self._fitted(given, prepared, model, fit, history)
 

@@ -1,45 +1,55 @@
-"""A run folder back to the fitted estimator that `ascribo.model.saving` wrote there. No code is run from it."""
+"""From a run folder back to the fitted estimator that `ascribo.model.saving` wrote there."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from torch import Tensor, nn
 
 from ..networks.alignment import Alignment
 from ..networks.encoders import build_encoder
 from ..support.records import decode
 from .estimator import ContrastiveEmbedding
 from .fitted import FittedModel
-from .saving import CURVES, KIND_SESSIONS
+from .saving import CURVES, KIND_SESSIONS, MODULE
 from .sessions.embedding import SharedEmbedding
 from .sessions.landmarks import landmarks_from
 from .store import read_run
 
-__all__ = ["load"]
+__all__ = ["load", "load_with_facts"]
 
 
-def load(folder: str | Path, encoder=None) -> ContrastiveEmbedding | SharedEmbedding:
-    """The fitted estimator in a run folder, of one recording or of several sessions. No code is run from it.
+def load(folder: str | Path, encoder: nn.Module | None = None) -> ContrastiveEmbedding | SharedEmbedding:
+    """The fitted model in a folder that `save` wrote, of one recording or of several sessions.
 
-    encoder : the architecture, if the model was fitted with an nn.Module of the user's own.
+    No code is run from the folder and nothing is imported. A model that holds classes of your own, registered with
+    `ascribo.storable`, needs the modules that define them to be imported before.
+
+    encoder : the module, if the model was fitted with an nn.Module; its weights are those of the folder.
     """
+    return load_with_facts(folder, encoder)[0]
+
+
+def load_with_facts(
+    folder: str | Path, encoder: nn.Module | None = None
+) -> tuple[ContrastiveEmbedding | SharedEmbedding, dict[str, Any]]:
+    """`load`, and what the folder's model.json says."""
     facts, tensors = read_run(folder)
     if facts.get("kind") != KIND_SESSIONS:
-        return _load_one(folder, encoder)
+        return _one(folder, facts, tensors, encoder), facts
     parts, marks = {}, {}
     for k, session in enumerate(facts["sessions"]):
         place = Path(folder) / f"session-{k}"
-        if read_run(place)[0]["sha256"] != session["sha256"]:
+        of_session, own = read_run(place)
+        if of_session["sha256"] != session["sha256"]:
             raise ValueError(f"{place} does not belong to {folder}, which is half-written: save the model again.")
-        parts[session["name"]] = _load_one(place, encoder)
-        own = {n.removeprefix(f"{k}."): v for n, v in tensors.items() if n.startswith(f"{k}.")}
-        marks[session["name"]] = landmarks_from(session, own)
-    parameters = {name: decode(value) for name, value in facts["parameters"].items()}
-    parameters |= {} if encoder is None else {"encoder": encoder}
-    estimator = SharedEmbedding(**parameters, random_state=facts["random_state"])
+        parts[session["name"]] = _one(place, of_session, own, encoder)
+        marks[session["name"]] = landmarks_from(session, _under(f"{k}.", tensors))
+    estimator = SharedEmbedding(**_parameters(folder, facts, encoder))
     estimator.spaces_, estimator.seeds_ = decode(facts["spaces"]), facts["seeds"]
     estimator.measures_ = {
         name: np.array(value) if name in facts["measures_as_arrays"] else value
@@ -47,39 +57,18 @@ def load(folder: str | Path, encoder=None) -> ContrastiveEmbedding | SharedEmbed
     }
     estimator.overlap_ = pd.DataFrame(facts["overlap"])
     estimator.sessions_, estimator.landmarks_ = parts, marks
-    return estimator
+    return estimator, facts
 
 
-def _load_one(folder: str | Path, encoder=None) -> ContrastiveEmbedding:
-    """The fitted estimator in a run folder. No code is run from it.
-
-    encoder : the architecture, if the model was fitted with an nn.Module of the user's own.
-    """
-    facts, tensors = read_run(folder)
-    if facts.get("kind") == KIND_SESSIONS:
-        raise ValueError(
-            f"{folder} holds {len(facts['sessions'])} sessions: ascribo.load reads it whole. Each is a run of its "
-            f"own, the first one, {facts['sessions'][0]['name']!r}, in {Path(folder) / 'session-0'}."
-        )
-    parameters = {name: decode(value) for name, value in facts["parameters"].items()}
-    if isinstance(facts["parameters"]["encoder"], dict) and facts["parameters"]["encoder"]["type"] == "custom":
-        if encoder is None:
-            raise ValueError(
-                f"{folder} was fitted with an encoder of your own ({facts['parameters']['encoder']['name']}): pass "
-                "the same architecture, ascribo.load(folder, encoder=module)."
-            )
-        parameters["encoder"] = encoder
-    elif encoder is not None:
-        raise ValueError(f"{folder} knows its encoder, {parameters['encoder']!r}: leave encoder out.")
-    estimator = ContrastiveEmbedding(**parameters, random_state=facts["random_state"])
-    spaces = decode(facts["spaces"])
-    take = lambda prefix: {  # noqa: E731
-        name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)
-    }
-    aligned = take("alignment.")
-    module = build_encoder(parameters["encoder"], len(facts["channels"]), sum(s.dim for s in spaces.values()))
+def _one(
+    folder: str | Path, facts: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None
+) -> ContrastiveEmbedding:
+    """The fitted model of one recording."""
+    estimator = ContrastiveEmbedding(**_parameters(folder, facts, encoder))
+    spaces, weights, aligned = decode(facts["spaces"]), _under("encoder.", tensors), _under("alignment.", tensors)
+    module = build_encoder(estimator.encoder, len(facts["channels"]), sum(s.dim for s in spaces.values()))
     expected = {name: tuple(value.shape) for name, value in module.named_parameters()}
-    stored = {n: tuple(v.shape[1:]) for n, v in take("encoder.").items() if n in expected}
+    stored = {n: tuple(v.shape[1:]) for n, v in weights.items() if n in expected}
     if expected != stored:
         raise ValueError(f"{folder}: the encoder's weights do not fit the architecture: {stored} for {expected}.")
     estimator.model_ = FittedModel(
@@ -88,18 +77,17 @@ def _load_one(folder: str | Path, encoder=None) -> ContrastiveEmbedding:
         channels=tuple(facts["channels"]),
         mean=tensors["mean"].numpy(),
         scale=tensors["scale"].numpy(),
-        parameters=take("encoder."),
-        decoder=take("decoder."),
+        parameters=weights,
+        decoder=_under("decoder.", tensors),
         alignment=Alignment(aligned["mean"], aligned["basis"], aligned["inverse"], facts["alignment_reference"]),
-        counted=tensors["counted"].numpy(),
-        regressions={name: value.numpy() for name, value in take("regression.").items()},
-        treatment=decode(facts.get("treatment")),
+        counted=tensors["usable"].numpy(),
+        regressions={name: value.numpy() for name, value in _under("regression.", tensors).items()},
+        treatment=decode(facts["treatment"]),
     )
     estimator.goodness_of_fit_ = pd.DataFrame(facts["goodness_of_fit"])
-    curves = {name: value.numpy() for name, value in take("history.").items()}
     dims = {"infonce": ("step", "seed", "space"), "mse": ("step", "seed", "regression")}
     estimator.history_ = xr.Dataset(
-        {name: (dims.get(name, ("step", "seed")), curves[name]) for name in CURVES},
+        {name: (dims.get(name, ("step", "seed")), tensors[f"history.{name}"].numpy()) for name in CURVES},
         coords={"space": facts["objectives"]},
         attrs={"lambda": facts["lambda"]},
     )
@@ -108,3 +96,31 @@ def _load_one(folder: str | Path, encoder=None) -> ContrastiveEmbedding:
     if facts["feature_names"]:
         estimator.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
     return estimator
+
+
+def _parameters(folder: str | Path, facts: dict[str, Any], encoder: nn.Module | None) -> dict[str, Any]:
+    """What to make the estimator with."""
+    given, stored = dict(facts["parameters"]), facts["parameters"]["encoder"]
+    if isinstance(stored, dict) and stored["type"] == MODULE:
+        if encoder is None:
+            raise ValueError(
+                f"{folder} was fitted with an encoder of your own ({stored['name']}), of which it has the weights "
+                "alone: pass the same architecture, ascribo.load(folder, encoder=module)."
+            )
+        given["encoder"] = None
+    elif encoder is not None:
+        raise ValueError(f"{folder} knows its encoder, {stored!r}: leave encoder out.")
+    try:
+        parameters = {name: decode(value) for name, value in given.items()}
+    except ValueError as error:
+        raise ValueError(f"{folder} cannot be loaded: {error}") from error
+    return {
+        **parameters,
+        **({} if encoder is None else {"encoder": encoder}),
+        "random_state": facts["random_state"],
+    }
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,8 +1,8 @@
-"""A fitted estimator to a run folder; `ascribo.model.loading` is the way back.
+"""From a fitted estimator to a run folder; `ascribo.model.loading` is the way back.
 
-A model of several sessions is a folder of run folders, session-0, session-1, ..., which `ascribo.load` and the
-command line read like any other. The folder around them holds what they share and is written last; it knows the
-contents of each, so a model whose saving was interrupted is not taken for a whole one.
+A model of several sessions is a folder of run folders, session-0, session-1, ..., each of which can be read on its
+own. The folder around them holds what they share and is written last; it knows the digest of each, so that a model
+whose saving was interrupted is not taken for a whole one.
 """
 
 from __future__ import annotations
@@ -12,84 +12,92 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ..support.records import encode
-from ..version import __version__
-from .store import read_run, write_run
+from .store import check_folder, write_run
 
-__all__ = ["CURVES", "KIND_SESSIONS", "save", "save_sessions"]
+__all__ = ["CURVES", "KIND_SESSIONS", "MODULE", "save", "save_sessions"]
 
 KIND_SESSIONS = "sessions"
 """What a folder says that holds several sessions."""
+MODULE = "nn.Module"
+"""What a folder says of an encoder that is a module: its weights are there, its code is not."""
 CURVES = ("infonce", "mse", "penalty", "lambda")
 
 
 def save(estimator: Any, folder: str | Path, **facts) -> Path:
-    """Write a fitted estimator to a folder. An encoder of the user's own is stored by its weights only."""
-    model, history = estimator.model_, estimator.history_
-    tensors = {f"encoder.{name}": value for name, value in model.parameters.items()}
-    tensors |= {f"decoder.{name}": value for name, value in model.decoder.items()}
-    a = model.alignment
-    tensors |= {
-        "alignment.mean": a.mean,
-        "alignment.basis": a.basis,
-        "alignment.inverse": a.inverse,
-    }
-    arrays = {"mean": model.mean, "scale": model.scale, "counted": model.counted}
-    arrays |= {f"regression.{name}": value for name, value in model.regressions.items()}
-    arrays |= {f"history.{name}": history[name].values for name in CURVES}
-    tensors |= {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
-    parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "random_state"}
-    return write_run(
-        folder,
-        {
-            "ascribo": __version__,
-            "parameters": {name: encode(value) for name, value in parameters.items()},
-            "random_state": estimator.random_state if isinstance(estimator.random_state, int) else None,
-            "spaces": encode(dict(model.spaces)),
-            "channels": list(model.channels),
-            "features": estimator.n_features_in_,
-            "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
-            "kept_channels": estimator.kept_channels_,
-            "treatment": encode(model.treatment),
-            "alignment_reference": a.reference,
-            "goodness_of_fit": estimator.goodness_of_fit_.astype(object)
-            .where(estimator.goodness_of_fit_.notna(), None)
-            .to_dict("list"),
-            "objectives": [str(name) for name in history["space"].values],
-            "lambda": history.attrs["lambda"],
-            **facts,
-        },
-        tensors,
-    )
+    """Write a fitted estimator to a folder, with further facts (fit for JSON) in its model.json.
+
+    What could not be loaded again is refused, before anything is written. Two things come back otherwise than they
+    were: of an encoder that is an nn.Module only the weights are kept, so `ascribo.load` asks for the module; and a
+    random_state that is no integer comes back as None.
+    """
+    _write(estimator, folder, facts)
+    return Path(folder)
 
 
 def save_sessions(estimator: Any, folder: str | Path) -> Path:
-    """Write a fitted estimator to a folder."""
-    folder, sessions, tensors = Path(folder), [], {}
-    marks = {name: landmarks.facts() for name, landmarks in estimator.landmarks_.items()}  # may refuse: first
-    for k, (name, part) in enumerate(estimator.sessions_.items()):
+    """Write a fitted estimator of several sessions to a folder; what is said of `save` holds here, too."""
+    folder, sessions, tensors = check_folder(folder), [], {}
+    shared = {
+        "kind": KIND_SESSIONS,
+        **_parameters(estimator),
+        "spaces": encode(dict(estimator.spaces_), "spaces"),
+        "seeds": estimator.seeds_,
+        "measures": {name: list(map(_plain, value)) for name, value in estimator.measures_.items()},
+        "measures_as_arrays": [n for n, value in estimator.measures_.items() if isinstance(value, np.ndarray)],
+        "overlap": estimator.overlap_.to_dict("list"),
+    }
+    marks = {name: landmarks.facts() for name, landmarks in estimator.landmarks_.items()}
+    for k in range(len(estimator.sessions_)):
+        check_folder(folder / f"session-{k}")
+    for k, (name, part) in enumerate(estimator.sessions_.items()):  # nothing was written so far
         facts, own = marks[name]
-        save(part, folder / f"session-{k}", session=name)
-        sessions.append({"name": name, **facts, "sha256": read_run(folder / f"session-{k}")[0]["sha256"]})
+        digest = _write(part, folder / f"session-{k}", {"session": name})
+        sessions.append({"name": name, **facts, "sha256": digest})
         tensors |= {f"{k}.{key}": value for key, value in own.items()}
-    parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "random_state"}
-    return write_run(
-        folder,
-        {
-            "ascribo": __version__,
-            "kind": KIND_SESSIONS,
-            "parameters": {name: encode(value) for name, value in parameters.items()},
-            "random_state": estimator.random_state if isinstance(estimator.random_state, int) else None,
-            "spaces": encode(dict(estimator.spaces_)),
-            "seeds": estimator.seeds_,
-            "measures": {name: list(map(_plain, value)) for name, value in estimator.measures_.items()},
-            "measures_as_arrays": [n for n, value in estimator.measures_.items() if isinstance(value, np.ndarray)],
-            "overlap": estimator.overlap_.to_dict("list"),
-            "sessions": sessions,
-        },
-        tensors,
-    )
+    write_run(folder, {**shared, "sessions": sessions}, tensors)
+    return folder
+
+
+def _write(estimator: Any, folder: str | Path, facts: dict[str, Any]) -> str:
+    """Write the estimator of one recording and return the digest of its tensors."""
+    model, history, fit = estimator.model_, estimator.history_, estimator.goodness_of_fit_
+    tensors = {f"encoder.{name}": value for name, value in model.parameters.items()}
+    tensors |= {f"decoder.{name}": value for name, value in model.decoder.items()}
+    tensors |= {f"alignment.{name}": getattr(model.alignment, name) for name in ("mean", "basis", "inverse")}
+    arrays = {"mean": model.mean, "scale": model.scale, "usable": model.counted}
+    arrays |= {f"regression.{name}": value for name, value in model.regressions.items()}
+    arrays |= {f"history.{name}": history[name].values for name in CURVES}
+    tensors |= {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
+    known = {
+        **_parameters(estimator),
+        "spaces": encode(dict(model.spaces), "spaces"),
+        "channels": list(model.channels),
+        "features": estimator.n_features_in_,
+        "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
+        "kept_channels": estimator.kept_channels_,
+        "treatment": encode(model.treatment, "treatment"),
+        "alignment_reference": model.alignment.reference,
+        "goodness_of_fit": fit.astype(object).where(fit.notna(), None).to_dict("list"),
+        "objectives": [str(name) for name in history["space"].values],
+        "lambda": history.attrs["lambda"],
+    }
+    return write_run(folder, {**known, **facts}, tensors)
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    """What the estimator was made with."""
+    given = estimator.get_params(deep=False)
+    seed, encoder = given.pop("random_state"), given.pop("encoder")
+    given["device"] = str(given["device"])  # it may be a torch.device
+    parameters = {name: encode(value, name) for name, value in given.items()}
+    if isinstance(encoder, nn.Module):
+        parameters["encoder"] = {"type": MODULE, "name": type(encoder).__name__}
+    else:
+        parameters["encoder"] = encode(encoder, "encoder")
+    return {"parameters": parameters, "random_state": int(seed) if isinstance(seed, int | np.integer) else None}
 
 
 def _plain(value):

@@ -10,6 +10,7 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ..support.compute import one_thread
+from .checkpoints import checkpoint_file
 from .loop import Trained, train
 from .problem import Problem
 from .settings import Settings
@@ -28,10 +29,10 @@ def train_in_processes(
 ) -> Trained:
     """`train`, the seeds spread over processes of one thread each.
 
-    checkpoint : a folder for one file per process, "seeds-*.safetensors"; they are left there at the end.
+    checkpoint : a folder for one file per process (`checkpoint_file`); they are left there at the end.
     """
     shares = [part.tolist() for part in np.array_split(seeds, min(effective_n_jobs(n_jobs), len(seeds)))]
-    files = [None if checkpoint is None else checkpoint / f"seeds-{part[0]}.safetensors" for part in shares]
+    files = [None if checkpoint is None else checkpoint_file(checkpoint, part) for part in shares]
 
     def run(share: int) -> Trained:
         with one_thread():  # only the first process shows its bar: they advance side by side

@@ -16,6 +16,7 @@ from ...attribution.maps import AttributionMaps
 from ...data.recording import Recording, nearest
 from ...spaces.base import Space, layout
 from ...support.compute import device_of, one_thread
+from ...training.checkpoints import discard_checkpoints
 from ..checks import check_parameters, check_recording, resolve_spaces
 from ..estimator import ContrastiveEmbedding, history_of, settings_of
 from ..fitting import Prepared, prepare
@@ -294,7 +295,7 @@ class SharedEmbedding(ContrastiveEstimator):
                 progress=self.progress,
             )
         if file is not None:  # nothing is left to resume
-            file.unlink(missing_ok=True)
+            discard_checkpoints([file])
         for (name, part), (model, fit, curves, landmarks) in zip(prepared.items(), fitted, strict=True):
             history = history_of(curves, [o.space for o in part.problem.objectives])
             self.sessions_[name] = self._view(model.spaces)._fitted(given[name], part, model, fit, history)
