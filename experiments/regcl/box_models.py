@@ -25,7 +25,7 @@ from ascribo.attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
 from ascribo.attribution.unique_variance.unique import unique_variance
 from ascribo.data.recording import Recording
 from ascribo.data.segments import evenly
-from ascribo.data.standardised import Channels, channel_statistics
+from ascribo.data.standardised import StandardisedChannels, channel_statistics
 from ascribo.metrics.scores import auroc, linear_r2
 from ascribo.model.fitted import FittedModel, questions_of
 from ascribo.networks.alignment import Alignment
@@ -148,7 +148,7 @@ def entry_scores(
     method: str,
     steps: np.ndarray,
     space: str,
-    standard: Tensor | Channels | None = None,
+    standard: Tensor | StandardisedChannels | None = None,
 ) -> np.ndarray:
     """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
     same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from ascribo.attribution.maps import AttributionMaps
 from ascribo.attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
-from ascribo.cells.grids import grid_scores_of
-from ascribo.cells.scores import Binned, bins_of, smoothed
+from ascribo.cells.grids import score_grids
+from ascribo.cells.scores import Binned, assign_bins, smooth_maps
 from ascribo.data.segments import evenly
 from ascribo.metrics.decoding import decode_variables
 from ascribo.metrics.scores import auroc
@@ -178,8 +178,8 @@ def _told_apart(data: NavigationRecording, maps: AttributionMaps) -> Row:
     local = maps.over_time().sel(space="position").values
     known = np.isfinite(local).all(1)
     place = data.variables[["x", "y"]].to_numpy()[known]
-    weights = Binned(bins_of(place, BINS)[0], BINS**2)
-    lattice = grid_scores_of(smoothed(weights.sums(local[known]), weights.counts, (BINS, BINS), 1.0))
+    weights = Binned(assign_bins(place, BINS)[0], BINS**2)
+    lattice = score_grids(smooth_maps(weights.sums(local[known]), weights.counts, (BINS, BINS), 1.0))
     lattice = np.nan_to_num(lattice, nan=0.0)
     scores = maps.by_space.sel(space=list(SPACES)).values
     called = maps.calls(Q).pivot(index="channel", columns="space", values="called").loc[data.channel_names]

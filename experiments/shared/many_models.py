@@ -23,11 +23,12 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from torch import Tensor
 
-from ascribo.data.recording import Recording, nearest
+from ascribo.data.recording import Recording
 from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.spaces.base import Space
 from ascribo.support.compute import device_of, one_thread
+from ascribo.support.names import suggest
 from ascribo.training.loop import train
 from ascribo.training.penalty import Schedule
 from ascribo.training.settings import Settings
@@ -87,7 +88,7 @@ def settle(*presets: Mapping[str, Any], **overrides: Any) -> dict[str, Any]:
     plan = {key: value for preset in presets for key, value in preset.items()}
     for key in overrides:
         if key not in plan:
-            raise ValueError(f"the protocol has no {key!r}{nearest(key, plan)}")
+            raise ValueError(f"the protocol has no {key!r}{suggest(key, plan)}")
     return {k: v if isinstance(v, str | int | float) else list(v) for k, v in {**plan, **overrides}.items()}
 
 

@@ -22,7 +22,8 @@ from scipy import fft, stats
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import SplineTransformer
 
-from ascribo.data.recording import Recording, nearest
+from ascribo.data.recording import Recording
+from ascribo.support.names import suggest
 
 __all__ = [
     "METHODS",
@@ -228,7 +229,7 @@ def score_calls(calls: pd.DataFrame, truth: xr.DataArray) -> pd.DataFrame:
     """
     for name in set(calls["space"]):
         if name not in truth["space"].values:
-            raise ValueError(f"the truth has no space {name!r}{nearest(name, truth['space'].values)}")
+            raise ValueError(f"the truth has no space {name!r}{suggest(name, truth['space'].values)}")
     places = {dim: xr.DataArray(calls[dim].to_numpy(), dims="row") for dim in ("channel", "space")}
     carries = truth.sel(places).to_numpy()
     called = calls["called"].to_numpy(dtype=bool)
@@ -277,7 +278,7 @@ def _values(recording: Recording, spaces: Spaces) -> dict[str, np.ndarray]:
     for name, variables in spaces.items():
         for variable in variables:
             if variable not in recording.variables:
-                known = nearest(variable, recording.variables)
+                known = suggest(variable, recording.variables)
                 raise ValueError(f"space {name!r}: no variable is called {variable!r}{known}")
         table = recording.variables[list(variables)]
         if table.select_dtypes("number").shape != table.shape:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from ascribo import Recording
-from ascribo.cells.grids import autocorrelograms, grid_scores_of
+from ascribo.cells.grids import autocorrelograms, score_grids
 from ascribo.cells.scores import (
     _information,
     cell_scores,
@@ -92,11 +92,11 @@ def test_a_perfect_lattice_scores_above_one():
     axis = np.linspace(0, 1, 30)
     place = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1)
     maps = np.stack([lattice(place, (7, 67, 127)), lattice(place, (5, 95))])
-    scores = grid_scores_of(maps)
+    scores = score_grids(maps)
     assert scores[0] > 1 and scores[1] < -0.2
     # holes in the map do not change it much
     holes = np.where(np.random.default_rng(0).random(maps.shape) < 0.1, np.nan, maps)
-    np.testing.assert_allclose(grid_scores_of(holes), scores, atol=0.25)
+    np.testing.assert_allclose(score_grids(holes), scores, atol=0.25)
 
 
 def test_autocorrelograms_are_correlations():

@@ -151,7 +151,7 @@ def test_units_of_an_nwb_file_are_counted_in_bins(tmp_path, capsys):
     command = ["fit", path, "--follow", "position=Position0,Position1", "--variables", "Position", *QUICK]
     assert "bin_size" in fails(capsys, *command, "--out", run)
     assert main([str(part) for part in (*command, "--bin-size", "0.1", "--transform", "sqrt", "--out", run)]) == 0
-    assert asc.load(run).model_.treatment == asc.Treatment(bin_size=0.1, transform="sqrt", counted=True)
+    assert asc.load(run).model_.treatment == asc.Treatment(bin_size=0.1, transform="sqrt", counts_events=True)
     maps = tmp_path / "maps.csv"
     assert main(["attribute", str(run), "--method", "neuron_gradient", "--out", str(maps)]) == 0
     assert len(pd.read_csv(maps)) == 3

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascribo.data.accept import as_recording
-from ascribo.data.recording import Recording, nearest
+from ascribo.data.recording import Recording
 from ascribo.data.treatment import Treatment
+from ascribo.support.names import suggest
 
 VALUES = np.arange(12.0).reshape(6, 2) ** 2
 
@@ -313,11 +314,11 @@ def test_of(recording):
         as_recording(recording, np.zeros(6))
 
 
-def test_nearest():
+def test_suggest():
     names = ["speed", "Heading", "position"]
-    assert nearest("heading", names) == "; did you mean 'Heading'?"
-    assert nearest("zzz", names) == "; there are: speed, Heading, position."
-    assert nearest("zzz", []) == "; there are none."
+    assert suggest("heading", names) == "; did you mean 'Heading'?"
+    assert suggest("zzz", names) == "; there are: speed, Heading, position."
+    assert suggest("zzz", []) == "; there are none."
 
 
 # Units, treatment and support

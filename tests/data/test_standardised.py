@@ -9,7 +9,13 @@ import torch
 
 import ascribo as asc
 from ascribo.data import standardised as channels
-from ascribo.data.standardised import Channels, are_counts, channel_statistics, standardised, steps_held
+from ascribo.data.standardised import (
+    StandardisedChannels,
+    are_counts,
+    channel_statistics,
+    limit_time_steps,
+    standardise,
+)
 from ascribo.training.penalty import Constant
 from ascribo.training.problem import problem_digest
 from ascribo.training.settings import Settings
@@ -22,12 +28,12 @@ def X():
 
 def lazy(X):
     mean, scale = (torch.from_numpy(v).float() for v in channel_statistics(X))
-    return Channels(X, mean, scale)
+    return StandardisedChannels(X, mean, scale)
 
 
 @pytest.mark.parametrize("entries", [1, 7, 100, 2**21])
 def test_statistics_in_chunks_are_those_of_the_whole(X, entries, monkeypatch):
-    monkeypatch.setattr(channels, "CHUNK", entries)
+    monkeypatch.setattr(channels, "ENTRIES_AT_ONCE", entries)
     mean, scale = channel_statistics(X)
     np.testing.assert_array_equal(mean, X.mean(0, dtype=np.float64))
     np.testing.assert_array_equal(scale, X.std(0, dtype=np.float64))
@@ -35,7 +41,7 @@ def test_statistics_in_chunks_are_those_of_the_whole(X, entries, monkeypatch):
 
 def test_rows_are_those_of_the_whole(X):
     mean, scale = channel_statistics(X)
-    whole = standardised(X, mean, scale)
+    whole = standardise(X, mean, scale)
     assert isinstance(whole, torch.Tensor)
     some = torch.randint(5000, (3, 4), generator=torch.Generator().manual_seed(0))
     for raw in (X, np.asfortranarray(X)):
@@ -50,22 +56,22 @@ def test_the_recording_itself_is_never_written_to(X):
     own = lazy(X)
     own[torch.arange(10)].zero_()
     own[:].zero_()
-    standardised(X, np.zeros(7), np.ones(7)).zero_()
+    standardise(X, np.zeros(7), np.ones(7)).zero_()
     np.testing.assert_array_equal(X, before)
 
 
 def test_only_large_recordings_are_read_as_needed(X, monkeypatch):
     mean, scale = np.zeros(7), np.ones(7)
-    assert isinstance(standardised(X, mean, scale), torch.Tensor)
-    monkeypatch.setattr(channels, "LARGE", X.nbytes - 1)
-    large = standardised(X, mean, scale)
-    assert isinstance(large, Channels)
+    assert isinstance(standardise(X, mean, scale), torch.Tensor)
+    monkeypatch.setattr(channels, "LARGE_BYTES", X.nbytes - 1)
+    large = standardise(X, mean, scale)
+    assert isinstance(large, StandardisedChannels)
     assert large.raw is X and large.to("cpu") is large
     assert large.shape == (5000, 7) and len(large) == 5000 and large.numel() == X.size
 
 
 def test_on_another_device_it_is_a_tensor(X, monkeypatch):
-    monkeypatch.setattr(channels, "CHUNK", 100)
+    monkeypatch.setattr(channels, "ENTRIES_AT_ONCE", 100)
     X.flags.writeable = False  # as memory-mapped files are
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -77,7 +83,7 @@ def test_on_another_device_it_is_a_tensor(X, monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_standardises_to_the_same_bits(X):
     mean, scale = channel_statistics(X)
-    assert torch.equal(standardised(X, mean, scale, "cuda").cpu(), standardised(X, mean, scale))
+    assert torch.equal(standardise(X, mean, scale, "cuda").cpu(), standardise(X, mean, scale))
 
 
 def test_a_gpu_that_is_too_small_is_said_to_be(X, monkeypatch):
@@ -87,7 +93,7 @@ def test_a_gpu_that_is_too_small_is_said_to_be(X, monkeypatch):
 
 
 def test_counts_are_told_from_numbers(monkeypatch):
-    monkeypatch.setattr(channels, "CHUNK", 4)
+    monkeypatch.setattr(channels, "ENTRIES_AT_ONCE", 4)
     counts = np.random.default_rng(0).poisson(2, (50, 2)).astype(np.float32)
     assert are_counts(counts)
     for value in (-1, 0.5):
@@ -97,8 +103,8 @@ def test_counts_are_told_from_numbers(monkeypatch):
 
 
 def test_decoders_of_many_channels_get_fewer_steps():
-    assert steps_held(100_000, 1000) == 100_000
-    assert steps_held(100_000, 10_000) * 10_000 <= channels.HELD
+    assert limit_time_steps(100_000, 1000) == 100_000
+    assert limit_time_steps(100_000, 10_000) * 10_000 <= channels.HELD
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +121,7 @@ def fit(data, **options):
 @pytest.mark.parametrize("encoder", [asc.MLP((16,)), asc.Convolution(3, (8, 8))])
 def test_a_large_recording_is_fitted_to_the_same_bits(data, encoder, monkeypatch, quick_unique_variance):
     ordinary = fit(data, encoder=encoder)
-    monkeypatch.setattr(channels, "LARGE", 0)
+    monkeypatch.setattr(channels, "LARGE_BYTES", 0)
     large = fit(data, encoder=encoder)
     for name, value in ordinary.model_.parameters.items():
         assert torch.equal(value, large.model_.parameters[name])
@@ -135,7 +141,7 @@ def test_a_large_recording_is_fitted_to_the_same_bits(data, encoder, monkeypatch
     for method in [*methods, *(["tangent"] if isinstance(encoder, asc.MLP) else [])]:
         maps = []
         for size in (2**27, 0):
-            monkeypatch.setattr(channels, "LARGE", size)
+            monkeypatch.setattr(channels, "LARGE_BYTES", size)
             maps.append(large.attribute(data, method=method, samples=100).by_space)
         np.testing.assert_array_equal(*maps)
 
@@ -147,7 +153,7 @@ def test_the_poisson_loss_takes_counts_as_they_are(monkeypatch, quick_unique_var
     counts = asc.Recording(rng.poisson(rates), {"x": x})
     model = fit(counts, seeds=1)
     ordinary = model.attribute(counts, loss="poisson").by_space
-    monkeypatch.setattr(channels, "LARGE", 0)
+    monkeypatch.setattr(channels, "LARGE_BYTES", 0)
     np.testing.assert_array_equal(model.attribute(counts, loss="poisson").by_space, ordinary)
     with pytest.raises(ValueError, match="whole numbers"):
         model.attribute(counts.X + 0.5, counts.variables, loss="poisson")
@@ -156,7 +162,7 @@ def test_the_poisson_loss_takes_counts_as_they_are(monkeypatch, quick_unique_var
 def test_an_interrupted_fit_of_a_large_recording_goes_on(data, tmp_path, monkeypatch):
     from ascribo.training import loop as training
 
-    monkeypatch.setattr(channels, "LARGE", 0)
+    monkeypatch.setattr(channels, "LARGE_BYTES", 0)
     whole = fit(data, seeds=1, steps=150, encoder=asc.MLP((16,)))
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     kept = training.write_checkpoint
@@ -188,7 +194,7 @@ def test_a_checkpoint_belongs_to_its_data(data, monkeypatch):
     other = asc.Recording(data.X.copy(), data.variables)
     other.X[1000, 3] += 1
     assert found(data) == found(data) != found(other)
-    monkeypatch.setattr(channels, "LARGE", 0)
+    monkeypatch.setattr(channels, "LARGE_BYTES", 0)
     assert found(data) == found(data) != found(other)
     # what is hashed is the buffer, not a copy of it: a view of the same bytes has the same digest
     assert hashlib.sha256(data.X.data).hexdigest() == hashlib.sha256(data.X.tobytes()).hexdigest()

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascribo.data import binning, treatment
-from ascribo.data.binning import average_samples, bins_of, check_intervals, count_events
+from ascribo.data.binning import average_samples, check_intervals, count_events, make_bins
 from ascribo.data.recording import Recording
-from ascribo.data.treatment import Treatment, smooth, step_of, treat
+from ascribo.data.treatment import Treatment, find_interval, smooth, treat
 from ascribo.support.records import decode, encode
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def direct(values, width, epochs):
 @given(st.lists(st.floats(0, 10), max_size=60), st.floats(0.05, 3))
 def test_counts_are_those_of_a_histogram(times, size):
     times = np.sort(times)
-    bins = bins_of(np.array([[0.0, int(10 / size) * size]]), size)
+    bins = make_bins(np.array([[0.0, int(10 / size) * size]]), size)
     edges = np.append(bins.start, bins.stop[-1])
     counts = count_events([times], bins)(0, len(bins))
     np.testing.assert_array_equal(counts[:, 0], np.histogram(times, edges)[0])
@@ -41,7 +41,7 @@ def test_counts_are_those_of_a_histogram(times, size):
 def test_counts_in_several_intervals_and_in_chunks():
     intervals = np.array([[0.0, 3.0], [3.0, 5.5], [7.0, 9.0]])
     times = [np.sort(RNG.choice(np.arange(0, 10, 0.125), 40)) for _ in range(3)]  # many fall on the edges
-    bins = bins_of(intervals, 0.25)
+    bins = make_bins(intervals, 0.25)
     assert bins.interval.tolist() == [0] * 12 + [1] * 10 + [2] * 8
     rows = count_events(times, bins)
     whole = rows(0, len(bins))
@@ -54,32 +54,32 @@ def test_counts_in_several_intervals_and_in_chunks():
 
 
 def test_what_is_left_at_the_end_of_an_interval_is_not_counted():
-    bins = bins_of(np.array([[0.0, 2.5]]), 1.0)
+    bins = make_bins(np.array([[0.0, 2.5]]), 1.0)
     assert count_events([np.array([0.5, 2.0, 2.4])], bins)(0, 2).ravel().tolist() == [1, 0]
 
 
 def test_a_last_bin_that_rounding_cuts_short_is_kept():
-    assert len(bins_of(np.array([[0.1, 0.4]]), 0.1)) == 3  # 0.4 - 0.1 is less than 0.3
-    assert len(bins_of(np.array([[0.0, 0.29]]), 0.1)) == 2
+    assert len(make_bins(np.array([[0.1, 0.4]]), 0.1)) == 3  # 0.4 - 0.1 is less than 0.3
+    assert len(make_bins(np.array([[0.0, 0.29]]), 0.1)) == 2
 
 
 def test_bins_longer_than_every_epoch_are_refused():
     with pytest.raises(ValueError, match=r"bin_size=2 s is longer than the longest epoch, 1\.5 s"):
-        bins_of(np.array([[0.0, 1.0], [2.0, 3.5]]), 2.0)
+        make_bins(np.array([[0.0, 1.0], [2.0, 3.5]]), 2.0)
 
 
 def test_means_of_samples_in_bins(monkeypatch):
     time = np.sort(RNG.uniform(0, 20, 300))
     time = time[(time < 8) | (time > 9.5)]
     values = RNG.normal(size=(len(time), 3))
-    rows, held = average_samples(values, time, bins_of(np.array([[0.0, 12.0], [13.0, 20.0]]), 0.5))
+    rows, held = average_samples(values, time, make_bins(np.array([[0.0, 12.0], [13.0, 20.0]]), 0.5))
     whole = rows(0, len(held))
     for k in range(len(held)):
         inside = (time >= held.start[k]) & (time < held.stop[k])
         np.testing.assert_allclose(whole[k], values[inside].mean(0), rtol=1e-5)
     assert not np.isin([8.0, 8.5, 9.0], held.start).any()  # no samples, no bin
-    monkeypatch.setattr(binning, "CHUNK", 10)
-    rows, _ = average_samples(values, time, bins_of(np.array([[0.0, 12.0], [13.0, 20.0]]), 0.5))
+    monkeypatch.setattr(binning, "ENTRIES_TREATED_AT_ONCE", 10)
+    rows, _ = average_samples(values, time, make_bins(np.array([[0.0, 12.0], [13.0, 20.0]]), 0.5))
     np.testing.assert_array_equal(np.concatenate([rows(0, 7), rows(7, len(held))]), whole)
 
 
@@ -113,7 +113,7 @@ def test_smoothing_is_a_normalised_sum_within_epochs(lengths, width, largest, ch
     values = np.random.default_rng(sum(lengths)).normal(size=(len(epochs), 2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(treatment, "DIRECT", largest)
-        patch.setattr(treatment, "CHUNK", chunk)
+        patch.setattr(treatment, "ENTRIES_TREATED_AT_ONCE", chunk)
         np.testing.assert_allclose(smooth(values, width, epochs), direct(values, width, epochs), atol=2e-6)
 
 
@@ -131,11 +131,11 @@ def test_too_little_smoothing_is_refused():
 
 
 def test_the_interval_of_uneven_time_steps_is_refused():
-    assert step_of(np.array([0, 0.1, 0.2, 9, 9.1]), np.array([0, 0, 0, 1, 1])) == pytest.approx(0.1)
+    assert find_interval(np.array([0, 0.1, 0.2, 9, 9.1]), np.array([0, 0, 0, 1, 1])) == pytest.approx(0.1)
     with pytest.raises(ValueError, match=r"0\.1 s apart, but 1 of them are not \(one is 8\.8 s\)"):
-        step_of(np.array([0, 0.1, 0.2, 9, 9.1]), np.zeros(5))
+        find_interval(np.array([0, 0.1, 0.2, 9, 9.1]), np.zeros(5))
     with pytest.raises(ValueError, match="no epoch has two time steps"):
-        step_of(np.array([0.0, 1.0]), np.array([0, 1]))
+        find_interval(np.array([0.0, 1.0]), np.array([0, 1]))
 
 
 # Transforms
@@ -220,7 +220,7 @@ def test_a_recording_is_treated_within_its_epochs():
 
 def test_a_recording_of_counts_takes_the_treatment_of_events_of_the_same_bins():
     counts = Recording(RNG.poisson(2, (60, 3)), time=np.arange(60) / 10)
-    plan = Treatment(bin_size=0.1, transform="sqrt", counted=True)
+    plan = Treatment(bin_size=0.1, transform="sqrt", counts_events=True)
     treated = counts.treat(plan)
     assert treated.treatment == plan
     np.testing.assert_allclose(treated.X, np.sqrt(counts.X), rtol=1e-6)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..data.standardised import Channels
+from ..data.standardised import StandardisedChannels
 from ..networks.alignment import Alignment
 from ..networks.stack import Embedder
 from .jacobian import encoder_jacobian, pseudo_inverse
@@ -28,7 +28,7 @@ EXCESS = 3.0
 """A sample is left out if projecting makes the inverse this many times larger: its tangents were misjudged."""
 
 
-def tangent_basis(X: Tensor | Channels, index: Tensor, first: Tensor, last: Tensor, dim: int) -> Tensor:
+def tangent_basis(X: Tensor | StandardisedChannels, index: Tensor, first: Tensor, last: Tensor, dim: int) -> Tensor:
     """Orthonormal basis of the main directions of change around time steps: (B, channel, dim).
 
     X : (time, channel). index : (B,) time steps. first, last : (time,) bounds of each step's segment; changes

@@ -1,15 +1,15 @@
 """The classical scores of cells in a navigating animal."""
 
-from .grids import autocorrelograms, grid_scores_of
+from .grids import autocorrelograms, score_grids
 from .scores import cell_scores, grid_score, head_direction_score, rate_maps, spatial_information, speed_score
 
 __all__ = [
     "autocorrelograms",
     "cell_scores",
     "grid_score",
-    "grid_scores_of",
     "head_direction_score",
     "rate_maps",
+    "score_grids",
     "spatial_information",
     "speed_score",
 ]

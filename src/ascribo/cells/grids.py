@@ -6,7 +6,7 @@ import numpy as np
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.ndimage import map_coordinates
 
-__all__ = ["autocorrelograms", "grid_scores_of"]
+__all__ = ["autocorrelograms", "score_grids"]
 
 LEAST = 0.3
 """A grid score needs at least this share of the bins of a square autocorrelogram to be known."""
@@ -15,7 +15,7 @@ WIDTHS = 8
 """Outer edges of the ring that are tried, from just beyond the central peak to the end of the autocorrelogram."""
 
 
-def grid_scores_of(maps: np.ndarray) -> np.ndarray:
+def score_grids(maps: np.ndarray) -> np.ndarray:
     """Grid scores of rate maps (cell, bin, bin), NaN where nothing is known: (cell,)."""
     automaps = autocorrelograms(maps)
     size = automaps.shape[-1]

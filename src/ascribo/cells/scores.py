@@ -16,16 +16,16 @@ import xarray as xr
 from scipy.ndimage import gaussian_filter
 
 from ..data.recording import Recording
-from .grids import grid_scores_of
+from .grids import score_grids
 
 __all__ = [
     "Binned",
-    "bins_of",
+    "assign_bins",
     "cell_scores",
     "grid_score",
     "head_direction_score",
     "rate_maps",
-    "smoothed",
+    "smooth_maps",
     "spatial_information",
     "speed_score",
 ]
@@ -53,10 +53,10 @@ def rate_maps(
     [1, 1]
     """
     kept, values, names = _known(recording, variables, (1, 2))
-    bin_of, edges = bins_of(values, bins)
+    bin_of, edges = assign_bins(values, bins)
     shape = (bins,) * len(names)
     weights = Binned(bin_of, bins ** len(names))
-    maps = smoothed(weights.sums(recording.X[kept]), weights.counts, shape, smooth)
+    maps = smooth_maps(weights.sums(recording.X[kept]), weights.counts, shape, smooth)
     centres = {name: (own[1:] + own[:-1]) / 2 for name, own in zip(names, edges, strict=True)}
     return xr.DataArray(
         maps, dims=("channel", *names), coords={"channel": recording.channel_names, **centres}, name="rate"
@@ -79,12 +79,12 @@ def spatial_information(
     least value. Few spikes lie in few bins whatever the cell does: `chance` is what that alone gives, on average.
     """
     kept, values, names = _known(recording, variables, (1, 2))
-    bin_of, _ = bins_of(values, bins)
+    bin_of, _ = assign_bins(values, bins)
     X, shape = _lifted(recording.X[kept]), (bins,) * len(names)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
         weights = Binned(np.roll(bin_of, shift), bins ** len(names))
-        return _information(smoothed(weights.sums(X), weights.counts, shape, smooth), weights.counts)
+        return _information(smooth_maps(weights.sums(X), weights.counts, shape, smooth), weights.counts)
 
     return _tested(recording, X, score, kept, shuffles, min_shift, seed)
 
@@ -106,11 +106,11 @@ def grid_score(
     the ring the best counts. NaN for a channel whose autocorrelogram has no ring.
     """
     kept, values, _ = _known(recording, variables, (2,))
-    bin_of, _ = bins_of(values, bins)
+    bin_of, _ = assign_bins(values, bins)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
         weights = Binned(np.roll(bin_of, shift), bins**2)
-        return grid_scores_of(smoothed(weights.sums(X), weights.counts, (bins, bins), smooth))
+        return score_grids(smooth_maps(weights.sums(X), weights.counts, (bins, bins), smooth))
 
     return _tested(recording, recording.X[kept], score, kept, shuffles, min_shift, seed)
 
@@ -221,7 +221,7 @@ class Binned:
         return out.T
 
 
-def smoothed(sums: np.ndarray, counts: np.ndarray, shape: tuple[int, ...], smooth: float) -> np.ndarray:
+def smooth_maps(sums: np.ndarray, counts: np.ndarray, shape: tuple[int, ...], smooth: float) -> np.ndarray:
     """Occupancy-normalised maps (channel, *shape), NaN where nobody was. sums (channel, bin), counts (bin,)."""
     occupied = counts.reshape(shape)
     values = sums.reshape(-1, *shape)
@@ -275,7 +275,7 @@ def _known(
     return kept, values[kept], names
 
 
-def bins_of(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def assign_bins(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """The bin of each step, (n,), numbered along the last variable, and the edges along each."""
     edges = [np.linspace(column.min(), max(column.max(), column.min() + 1e-12), bins + 1) for column in values.T]
     each = [

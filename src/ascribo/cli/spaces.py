@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..spaces.base import KINDS, Option, Space
-from ..support.names import nearest
+from ..support.names import suggest
 
 __all__ = ["SpaceText", "build_spaces", "options"]
 
@@ -81,11 +81,11 @@ def build_spaces(
         )
     for name in nuisance:
         if name not in spaces:
-            raise ValueError(f"--nuisance {name}: no space is called that{nearest(name, spaces)}")
+            raise ValueError(f"--nuisance {name}: no space is called that{suggest(name, spaces)}")
     numbers = [v for text in texts if not text.kind.categorical for v in text.variables]
     for name in circular:
         if name not in numbers:
-            raise ValueError(f"--circular {name}: no --follow or --regress uses it{nearest(name, numbers)}")
+            raise ValueError(f"--circular {name}: no --follow or --regress uses it{suggest(name, numbers)}")
     if period is not None and not circular:
         raise ValueError(f"--period {period:g} is for circular variables: name them with --circular.")
     return spaces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..support.names import some
+from ..support.names import first_few
 from .formats.pynapple import from_pynapple
 from .recording import Recording
 from .treatment import Treatment
@@ -28,6 +28,6 @@ def as_recording(X: Any, y: Any = None, *, treatment: Treatment | None = None) -
     if y is not None:
         raise ValueError(
             f"y ({type(y).__name__}) was given beside a Recording, which holds its variables "
-            f"({some(X.variables) or 'none'}). Leave y out, or pass recording.X and y."
+            f"({first_few(X.variables) or 'none'}). Leave y out, or pass recording.X and y."
         )
     return X

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .treatment import CHUNK, Rows
+from .treatment import ENTRIES_TREATED_AT_ONCE, Rows
 
-__all__ = ["Bins", "average_samples", "bins_of", "check_intervals", "count_events"]
+__all__ = ["Bins", "average_samples", "check_intervals", "count_events", "make_bins"]
 
 TOUCH = 2e-6
 """Seconds: pynapple parts intervals that touch by a microsecond, which is no reason to lose a bin."""
@@ -72,10 +72,10 @@ def check_intervals(intervals: Any, what: str = "epochs") -> np.ndarray:
     return values
 
 
-def bins_of(intervals: np.ndarray, bin_size: float) -> Bins:
+def make_bins(intervals: np.ndarray, bin_size: float) -> Bins:
     """Bins that fill each interval from its start; what is left at its end is less than a bin and not used.
 
-    >>> bins_of(np.array([[0.0, 1.0], [2.0, 2.7]]), 0.3).start.round(1)
+    >>> make_bins(np.array([[0.0, 1.0], [2.0, 2.7]]), 0.3).start.round(1)
     array([0. , 0.3, 0.6, 2. , 2.3])
     """
     starts, ends = intervals.T
@@ -100,7 +100,7 @@ def count_events(times: Sequence[np.ndarray], bins: Bins) -> Rows:
 
     times : sorted time stamps of each unit.
 
-    >>> bins = bins_of(np.array([[0.0, 2.0]]), 1.0)
+    >>> bins = make_bins(np.array([[0.0, 2.0]]), 1.0)
     >>> count_events([np.array([0.1, 0.5, 1.5]), np.array([1.0, 2.0, 3.0])], bins)(0, 2)
     array([[2., 0.],
            [1., 2.]], dtype=float32)
@@ -129,7 +129,7 @@ def average_samples(values: Any, time: np.ndarray, bins: Bins) -> tuple[Rows, Bi
     values : (sample, channel) array, or something that reads like one in slices (a file's data set).
     time : (sample,) float64, increasing.
 
-    >>> bins = bins_of(np.array([[0.0, 3.0]]), 1.0)
+    >>> bins = make_bins(np.array([[0.0, 3.0]]), 1.0)
     >>> rows, held = average_samples(np.array([[1.0], [3.0], [5.0]]), np.array([0.0, 0.5, 2.0]), bins)
     >>> rows(0, 2).ravel(), held.start
     (array([2., 5.], dtype=float32), array([0., 2.]))
@@ -141,7 +141,7 @@ def average_samples(values: Any, time: np.ndarray, bins: Bins) -> tuple[Rows, Bi
     if not held.any():
         raise ValueError("no bin holds a sample: are bins and samples in the same unit of time?")
     first, last = first[held], last[held]
-    most = max(1, CHUNK // max(1, int(np.prod(values.shape[1:]))))
+    most = max(1, ENTRIES_TREATED_AT_ONCE // max(1, int(np.prod(values.shape[1:]))))
 
     def rows(a: int, b: int) -> np.ndarray:
         out = []

@@ -8,7 +8,8 @@ import pandas as pd
 import scipy.io
 import scipy.sparse
 
-from .recording import Recording, nearest
+from ..support.names import suggest
+from .recording import Recording
 
 Arrays = dict[str, np.ndarray]
 
@@ -63,7 +64,7 @@ def read(
         )
     if not path.is_file():
         files = [f.name for f in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise FileNotFoundError(f"{path}: no such file{nearest(path.name, sorted(files))}")
+        raise FileNotFoundError(f"{path}: no such file{suggest(path.name, sorted(files))}")
     if load is None:
         return _nwb(path, channels, variables, epochs, time, {"smooth": smooth, "transform": transform, **nwb})
     if nwb:
@@ -112,14 +113,14 @@ def _from_table(table: pd.DataFrame, channels, variables, epochs, time) -> Recor
         prefix = channels[:-1]
         channels = [column for column in columns if column.startswith(prefix)]
         if not channels:
-            raise ValueError(f"no column begins with {prefix!r}{nearest(prefix, columns)}")
+            raise ValueError(f"no column begins with {prefix!r}{suggest(prefix, columns)}")
     channels = _as_list(channels)
     named = [*(channels or []), *(variables or [])]
     epochs = epochs or _first(("epoch", "epochs", "trial"), columns, named)
     time = time or _first(("time",), columns, named)
     for name in (*named, epochs, time):
         if name is not None and name not in columns:
-            raise ValueError(f"no column called {name!r}{nearest(name, columns)}")
+            raise ValueError(f"no column called {name!r}{suggest(name, columns)}")
     used = {*named, epochs, time}
     rest = [column for column in columns if column not in used and pd.api.types.is_numeric_dtype(table[column])]
     if channels is None:
@@ -206,7 +207,7 @@ def _only_matrix(arrays: Arrays) -> str:
 def _get(arrays: Arrays, name: str) -> np.ndarray:
     if name not in arrays:
         raise ValueError(
-            f"no readable array called {name!r}{nearest(name, arrays)} The file has {_shapes(arrays)}."
+            f"no readable array called {name!r}{suggest(name, arrays)} The file has {_shapes(arrays)}."
         )
     return arrays[name]
 

@@ -7,25 +7,25 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from ..support.names import check_unique, nearest, plural, some
+from ..support.names import check_unique, first_few, plural, suggest
 from .standardised import chunks
-from .treatment import Treatment, step_of, treat
+from .treatment import Treatment, find_interval, treat
 from .validation import (
+    as_table,
     check_same_order,
+    check_support,
+    check_time,
+    check_truth,
+    check_units,
     column_labels,
     finite_float32,
     matrix,
     runs,
-    stamps_of,
-    support_of,
-    table_of,
     time_coordinate,
     time_first,
-    truth_of,
-    units_of,
 )
 
-__all__ = ["Recording", "nearest"]
+__all__ = ["Recording"]
 
 
 class Recording:
@@ -119,16 +119,16 @@ class Recording:
         )
         check_unique(self.channel_names, "channel")
         self.X = finite_float32(values, self.channel_names)
-        self.variables = table_of(variables, steps)
+        self.variables = as_table(variables, steps)
         check_same_order(X, variables)
         self.epochs = runs(epochs, steps)
-        self.time = stamps_of(time_coordinate(X) if time is None else time, self.epochs)
-        self.truth = None if truth is None else truth_of(truth, self.channel_names)
-        self.units = units_of(units, self.channel_names, X)
+        self.time = check_time(time_coordinate(X) if time is None else time, self.epochs)
+        self.truth = None if truth is None else check_truth(truth, self.channel_names)
+        self.units = check_units(units, self.channel_names, X)
         if treatment is not None and not isinstance(treatment, Treatment):
             raise TypeError(f"treatment is a {type(treatment).__name__}; expected an ascribo.Treatment or None.")
         self.treatment = treatment
-        self.support = None if support is None else support_of(support, self.time, self.epochs)
+        self.support = None if support is None else check_support(support, self.time, self.epochs)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -137,7 +137,7 @@ class Recording:
         (steps, channels), epochs = self.X.shape, int(self.epochs[-1]) + 1
         parts = [
             f"{steps} time step{plural(steps)} x {channels} channel{plural(channels)}",
-            f"variables: {some(self.variables)}" if self.variables.shape[1] else "no variables",
+            f"variables: {first_few(self.variables)}" if self.variables.shape[1] else "no variables",
             f"{epochs} epoch{plural(epochs)}",
             *(["with truth"] if self.truth is not None else []),
         ]
@@ -181,7 +181,7 @@ class Recording:
         position = {name: i for i, name in enumerate(self.channel_names)}
         for name in names:
             if name not in position:
-                raise ValueError(f"no channel called {name!r}{nearest(name, self.channel_names)}")
+                raise ValueError(f"no channel called {name!r}{suggest(name, self.channel_names)}")
         check_unique(names, "channel")
         chosen = [position[name] for name in names]
         part = copy.copy(self)
@@ -211,7 +211,7 @@ class Recording:
             raise ValueError(f"the recording is treated already: {self.treatment}. Treat what it was made from.")
         interval = None
         if plan.bin_size is not None or plan.smooth is not None:
-            interval = step_of(self.time, self.epochs)
+            interval = find_interval(self.time, self.epochs)
         if interval and plan.bin_size and not np.isclose(interval, plan.bin_size, rtol=1e-3):
             raise ValueError(
                 f"the treatment has bins of {plan.bin_size:g} s and the recording time steps of {interval:g} s: "

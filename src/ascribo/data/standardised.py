@@ -1,8 +1,8 @@
 """Recordings that are too large to copy: read and standardised a few time steps at a time, when they are asked for.
 
 The channels may be a memory-mapped file larger than memory. Everything downstream wants them standardised, and
-wants some time steps of them at a time: a batch, a chunk, a sample. So `Channels` keeps the file as it is and
-standardises what is taken from it, to the same bits as standardising the whole. Ordinary recordings are
+wants some time steps of them at a time: a batch, a chunk, a sample. So `StandardisedChannels` keeps the file as it
+is and standardises what is taken from it, to the same bits as standardising the whole. Ordinary recordings are
 standardised once, and are plain tensors; on a GPU all recordings are.
 """
 
@@ -16,18 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Channels", "are_counts", "channel_statistics", "chunks", "standardised", "steps_held"]
+__all__ = ["StandardisedChannels", "are_counts", "channel_statistics", "chunks", "limit_time_steps", "standardise"]
 
-LARGE = 2**27
+LARGE_BYTES = 2**27
 """Bytes of a recording above which it is not copied."""
-HELD = 2**27
+ENTRIES_HELD = 2**27
 """Entries of a recording that are held at once to fit decoders: 512 MB."""
-CHUNK = 2**21
+ENTRIES_AT_ONCE = 2**21
 """Entries looked at together: 8 MB as they are, 16 MB in float64."""
 
 
 @dataclass(frozen=True, eq=False)
-class Channels:
+class StandardisedChannels:
     """A standardised recording (time, channel) that is indexed like a tensor and never held as a whole.
 
     raw : (time, channel) float32, memory-mapped as a rule. mean, scale : (channel,) float32.
@@ -38,7 +38,7 @@ class Channels:
     Examples
     --------
     >>> raw = np.array([[0.0, 1.0], [2.0, 5.0]], dtype=np.float32)
-    >>> X = Channels(raw, mean=torch.tensor([1.0, 3.0]), scale=torch.tensor([1.0, 2.0]))
+    >>> X = StandardisedChannels(raw, mean=torch.tensor([1.0, 3.0]), scale=torch.tensor([1.0, 2.0]))
     >>> X[torch.tensor([1, 0, 1])]
     tensor([[ 1.,  1.],
             [-1., -1.],
@@ -74,7 +74,7 @@ class Channels:
             rows = self.raw[steps.numpy()]
         return torch.from_numpy(rows).sub_(self.mean).div_(self.scale)
 
-    def to(self, device: torch.device | str) -> Channels | Tensor:
+    def to(self, device: torch.device | str) -> StandardisedChannels | Tensor:
         """Itself on a CPU; on another device a tensor, moved a chunk at a time."""
         device = torch.device(device)
         if device.type == "cpu":
@@ -95,17 +95,21 @@ class Channels:
         return out.sub_(self.mean.to(device)).div_(self.scale.to(device))
 
 
-def standardised(
+def standardise(
     X: np.ndarray, mean: np.ndarray, scale: np.ndarray, device: torch.device | str = "cpu"
-) -> Channels | Tensor:
-    """X (time, channel) float32 less the mean, by the scale, on a device: a tensor, or `Channels` of a large one.
+) -> StandardisedChannels | Tensor:
+    """X (time, channel) less the mean, divided by the scale, on a device: a tensor, float32.
 
-    >>> standardised(np.ones((2, 1), np.float32), np.zeros(1), np.full(1, 2.0))
+    A large recording on the CPU is not copied: it comes back as `StandardisedChannels`.
+
+    >>> standardise(np.ones((2, 1), np.float32), np.zeros(1), np.full(1, 2.0))
     tensor([[0.5000],
             [0.5000]])
     """
-    whole = Channels(np.asarray(X), *(torch.from_numpy(np.asarray(v, dtype=np.float32)) for v in (mean, scale)))
-    return whole.to(device) if X.nbytes > LARGE or torch.device(device).type != "cpu" else whole[:]
+    whole = StandardisedChannels(
+        np.asarray(X), *(torch.from_numpy(np.asarray(v, dtype=np.float32)) for v in (mean, scale))
+    )
+    return whole.to(device) if X.nbytes > LARGE_BYTES or torch.device(device).type != "cpu" else whole[:]
 
 
 def channel_statistics(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,18 +131,18 @@ def are_counts(X: np.ndarray) -> bool:
     return all(bool(((part := X[rows]) >= 0).all() and (part == np.round(part)).all()) for rows in chunks(X))
 
 
-def steps_held(most: int, channels: int) -> int:
+def limit_time_steps(most: int, channels: int) -> int:
     """At most how many time steps to hold at once: `most`, but for recordings of more than a thousand channels.
 
-    >>> steps_held(100_000, 50), steps_held(100_000, 10_000)
+    >>> limit_time_steps(100_000, 50), limit_time_steps(100_000, 10_000)
     (100000, 13421)
     """
-    return min(most, max(1, HELD // channels))
+    return min(most, max(1, ENTRIES_HELD // channels))
 
 
 def chunks(X: np.ndarray) -> Iterator[slice]:
     """Slices of time steps that cover X, each of a bounded number of entries."""
-    rows = max(1, CHUNK // X.shape[1])
+    rows = max(1, ENTRIES_AT_ONCE // X.shape[1])
     return (slice(start, start + rows) for start in range(0, len(X), rows))
 
 
@@ -152,3 +156,6 @@ def _sum_over_time(X: np.ndarray, function) -> np.ndarray:
         part = function(X[rows].astype(np.float64))
         total = np.add.reduce(np.concatenate([total, part]) if rows.start else part, axis=0, keepdims=True)
     return total[0]
+
+
+Channels, standardised, steps_held = StandardisedChannels, standardise, limit_time_steps

@@ -15,11 +15,11 @@ from ..support.records import record
 from .standardised import channel_statistics, chunks
 from .validation import runs
 
-__all__ = ["Rows", "Treatment", "smooth", "step_of", "treat"]
+__all__ = ["Rows", "Treatment", "find_interval", "smooth", "treat"]
 
 Rows = Callable[[int, int], np.ndarray]
 """Time steps a to b of some channels: (b - a, channel)."""
-CHUNK = 2**22
+ENTRIES_TREATED_AT_ONCE = 2**22
 """Entries that are worked on together."""
 REACH = 4.0
 """Standard deviations at which a Gaussian ends."""
@@ -40,14 +40,14 @@ class Treatment:
     bin_size : seconds, or None: as sampled.
     smooth : standard deviation of the Gaussian in seconds, or None.
     transform : None, "sqrt" or "zscore".
-    counted : whether bins count events (True) or average samples (False); None: there are no bins, or it is not
-        known yet.
+    counts_events : whether bins count events (True) or average samples (False); None: there are no bins, or it is
+        not known yet.
     mean, spread : one number per channel, learnt by the z-score; None before. New data are scored with them.
 
     Examples
     --------
     >>> Treatment(bin_size=0.1, smooth=0.2, transform="sqrt")
-    Treatment(bin_size=0.1, smooth=0.2, transform='sqrt', counted=None)
+    Treatment(bin_size=0.1, smooth=0.2, transform='sqrt', counts_events=None)
     >>> print(Treatment(bin_size=0.1, smooth=0.2, transform="sqrt"))
     bins of 0.1 s, square root, smoothed over 0.2 s
     """
@@ -55,7 +55,7 @@ class Treatment:
     bin_size: float | None = None
     smooth: float | None = None
     transform: str | None = None
-    counted: bool | None = None
+    counts_events: bool | None = None
     mean: tuple[float, ...] | None = field(default=None, repr=False)
     spread: tuple[float, ...] | None = field(default=None, repr=False)
 
@@ -120,7 +120,7 @@ def treat(
     kernel = None if treatment.smooth is None else _gaussian(treatment.smooth, interval)
     reach = 0 if kernel is None else len(kernel) // 2
     edges = np.flatnonzero(np.diff(epochs)) + 1
-    size = max(1, CHUNK // channels, 2 * reach)
+    size = max(1, ENTRIES_TREATED_AT_ONCE // channels, 2 * reach)
     for a in range(0, steps, size):
         b = min(steps, a + size)
         low, high = max(0, a - reach), min(steps, b + reach)
@@ -155,10 +155,10 @@ def smooth(values: np.ndarray, width: float, epochs: Any = None) -> np.ndarray:
     return treat(lambda a, b: values[a:b], values.shape[1], runs(epochs, len(values)), plan, 1.0)[0]
 
 
-def step_of(time: np.ndarray, epochs: np.ndarray) -> float:
+def find_interval(time: np.ndarray, epochs: np.ndarray) -> float:
     """Seconds between time steps, refused if some are missing or doubled.
 
-    >>> step_of(np.array([0.0, 0.1, 0.2, 5.0, 5.1]), np.array([0, 0, 0, 1, 1]))
+    >>> find_interval(np.array([0.0, 0.1, 0.2, 5.0, 5.1]), np.array([0, 0, 0, 1, 1]))
     0.1
     """
     steps = np.diff(time)[np.diff(epochs) == 0]

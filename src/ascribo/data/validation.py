@@ -14,7 +14,7 @@ import scipy.sparse
 import torch
 import xarray as xr
 
-from ..support.names import check_unique, plural, some
+from ..support.names import check_unique, first_few, plural
 from .standardised import chunks
 
 
@@ -128,11 +128,11 @@ def _not_finite(values: np.ndarray, names: Sequence[str]) -> str:
     where = [f"{name} ({n} of {len(values)})" for name, n in zip(names, counts, strict=True) if n]
     return (
         f"X contains {what} in {len(where)} of {len(names)} channel{plural(len(names))}, in time "
-        f"steps: {some(where)}. Before making a Recording, {cure}."
+        f"steps: {first_few(where)}. Before making a Recording, {cure}."
     )
 
 
-def table_of(variables: Any, steps: int) -> pd.DataFrame:
+def as_table(variables: Any, steps: int) -> pd.DataFrame:
     """The variables as columns with text names and rows 0, 1, 2, ..."""
     if variables is None:
         return pd.DataFrame(index=pd.RangeIndex(steps))
@@ -189,7 +189,7 @@ def runs(epochs: Any, steps: int) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(codes[1:] != codes[:-1])]).astype(np.int64)
 
 
-def stamps_of(time: Any, epochs: np.ndarray) -> np.ndarray:
+def check_time(time: Any, epochs: np.ndarray) -> np.ndarray:
     """Time stamps in float64, checked to increase within epochs; 0, 1, 2, ... by default."""
     if time is None:
         return np.arange(len(epochs), dtype=np.float64)
@@ -215,7 +215,7 @@ def stamps_of(time: Any, epochs: np.ndarray) -> np.ndarray:
     return stamps
 
 
-def truth_of(truth: Any, names: list[str]) -> xr.DataArray:
+def check_truth(truth: Any, names: list[str]) -> xr.DataArray:
     """Booleans (channel, space) of the channels of that name, in their order."""
     expected = "expected a boolean xarray.DataArray with dimensions channel and space"
     if not isinstance(truth, xr.DataArray):
@@ -227,16 +227,16 @@ def truth_of(truth: Any, names: list[str]) -> xr.DataArray:
         return truth.assign_coords(channel=names)
     if [str(c) for c in truth["channel"].values] != names:
         raise ValueError(
-            f"truth has {len(truth)} channels ({some(truth['channel'].values)}) and X has "
-            f"{len(names)} ({some(names)}); expected the same names in the same order."
+            f"truth has {len(truth)} channels ({first_few(truth['channel'].values)}) and X has "
+            f"{len(names)} ({first_few(names)}); expected the same names in the same order."
         )
     return truth
 
 
-def units_of(units: Any, names: list[str], X: Any = None) -> pd.DataFrame:
+def check_units(units: Any, names: list[str], X: Any = None) -> pd.DataFrame:
     """What is known of the channels, one row each; by default what a DataArray says along its channels.
 
-    >>> units_of({"region": ["CA1", "CA3"]}, ["a", "b"]).loc["b", "region"]
+    >>> check_units({"region": ["CA1", "CA3"]}, ["a", "b"]).loc["b", "region"]
     'CA3'
     """
     index = pd.Index(names, name="channel")
@@ -257,13 +257,13 @@ def units_of(units: Any, names: list[str], X: Any = None) -> pd.DataFrame:
         table = units
     else:
         raise ValueError(
-            f"units has {len(units)} row{plural(len(units))} ({some(own)}) and X has {len(names)} channels "
-            f"({some(names)}); expected a row for each, under its name."
+            f"units has {len(units)} row{plural(len(units))} ({first_few(own)}) and X has {len(names)} channels "
+            f"({first_few(names)}); expected a row for each, under its name."
         )
     return table.set_axis([str(c) for c in table.columns], axis=1).set_axis(index)
 
 
-def support_of(support: Any, time: np.ndarray, epochs: np.ndarray) -> np.ndarray:
+def check_support(support: Any, time: np.ndarray, epochs: np.ndarray) -> np.ndarray:
     """Start and end of each epoch (epoch, 2) float64, around its time stamps."""
     values = np.array(support, dtype=np.float64)
     count = int(epochs[-1]) + 1

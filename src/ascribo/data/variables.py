@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from ..support.names import check_unique, nearest
+from ..support.names import check_unique, suggest
 from .validation import column_labels, is_pynapple, runs
 
 __all__ = ["HOW", "MAX_GAP", "align_variables", "is_sampled"]
@@ -92,7 +92,7 @@ def align_variables(
     for what, given in {"how": how, "period": period, "max_gap": limits}.items():
         for name in given:
             if name not in names:
-                raise ValueError(f"{what}: no variable called {name!r}{nearest(name, names)}")
+                raise ValueError(f"{what}: no variable called {name!r}{suggest(name, names)}")
     columns = {}
     for name, stamps, values in samples:
         kind = how.get(name) or _default(values, name in period)

@@ -30,7 +30,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.accept import as_recording
-from ..data.recording import Recording, nearest
+from ..data.recording import Recording
 from ..data.segments import evenly
 from ..metrics.agreement import mean_over_pairs, pairwise_r2
 from ..metrics.intervals import bootstrap_interval_of_pairs
@@ -38,6 +38,7 @@ from ..model.estimator import ContrastiveEmbedding
 from ..networks.losses import chance
 from ..spaces.base import Space, layout
 from ..support.compute import one_thread
+from ..support.names import suggest
 from .stability import WHOLE
 
 __all__ = ["ChosenDimension", "largest_consistent", "seed_consistency", "select_dimension"]
@@ -103,7 +104,7 @@ def select_dimension(
     """
     recording, dims = as_recording(X, y), list(dims)
     if space not in spaces:
-        raise ValueError(f"no space {space!r}{nearest(space, spaces)}")
+        raise ValueError(f"no space {space!r}{suggest(space, spaces)}")
     _check(dims, seeds, tolerance)
     checkpoint, rows = parameters.pop("checkpoint", None), []
     for dim in dims:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import tukey_hsd
 
-from ..data.recording import nearest
+from ..support.names import suggest
 
 __all__ = ["anova", "tukey"]
 
@@ -119,7 +119,7 @@ def tukey(
         )
     names = sorted(set(joined))
     if against is not None and against not in names:
-        raise ValueError(f"against={against!r}: no group is called that{nearest(against, names)}")
+        raise ValueError(f"against={against!r}: no group is called that{suggest(against, names)}")
     pairs = list(combinations(names, 2))
     wanted = [pair for pair in pairs if against is None or against in pair]
     if not equal_variances:
@@ -159,7 +159,7 @@ def _columns(table: pd.DataFrame, value: str, factors: list[str]) -> tuple[np.nd
         raise ValueError("no factors were given: expected the names of one or more columns.")
     for name in [value, *factors]:
         if name not in table:
-            raise ValueError(f"the table has no column {name!r}{nearest(name, table.columns)}")
+            raise ValueError(f"the table has no column {name!r}{suggest(name, table.columns)}")
     used = table.loc[:, [value, *factors]]
     if missing := len(used) - len(used.dropna()):
         raise ValueError(

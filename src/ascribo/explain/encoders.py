@@ -20,7 +20,7 @@ from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..model.fitted import FittedModel
 from ..spaces.base import layout
-from ..support.names import nearest
+from ..support.names import suggest
 
 __all__ = ["Encoder", "FittedEncoder", "as_inputs", "checked", "evaluation_mode", "place_of", "represent"]
 
@@ -173,7 +173,7 @@ class FittedEncoder(nn.Module):
         super().__init__()
         slices = layout(model.spaces)
         if space is not None and space not in slices:
-            raise ValueError(f"no space is called {space!r}{nearest(space, slices)}")
+            raise ValueError(f"no space is called {space!r}{suggest(space, slices)}")
         if seed is not None and not 0 <= seed < model.seeds:
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
         self.model, self.seed = model, seed

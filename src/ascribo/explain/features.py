@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..data.recording import Recording
 from ..model.fitted import FittedModel
-from ..support.names import nearest
+from ..support.names import suggest
 from . import scores as own
 from .captum import captum_scores, is_captum
 from .deeplift import deeplift
@@ -226,12 +226,12 @@ def _method(method, options: dict[str, Any]) -> Callable[..., Tensor]:
     if is_captum(method):
         return captum_scores(method, options)
     if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown{nearest(method, METHODS)} A captum class is taken, too.")
+        raise ValueError(f"method={method!r} is unknown{suggest(method, METHODS)} A captum class is taken, too.")
     function = METHODS[method]
     known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            raise TypeError(f"method={method!r} has no option {name!r}{nearest(name, known)}")
+            raise TypeError(f"method={method!r} has no option {name!r}{suggest(name, known)}")
     return lambda f, x, base, anchors: function(f, x, base, anchors, **options)
 
 

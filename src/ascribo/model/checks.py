@@ -8,12 +8,13 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 
-from ..data.recording import Recording, nearest
+from ..data.recording import Recording
 from ..data.treatment import Treatment
 from ..networks.encoders import build_encoder, window_of
 from ..spaces.base import Space, reported
 from ..spaces.follow import Follow
 from ..spaces.time import Time
+from ..support.names import suggest
 from ..training.penalty import schedule_of
 
 __all__ = ["check_parameters", "check_recording", "check_treatment", "resolve_spaces"]
@@ -75,7 +76,7 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
     if variable not in variables:
         if not variables.shape[1]:
             raise ValueError(f"space {name!r} needs variable {variable!r}, but no variables (y) were given.")
-        raise ValueError(f"space {name!r}: no variable called {variable!r}{nearest(variable, variables)}")
+        raise ValueError(f"space {name!r}: no variable called {variable!r}{suggest(variable, variables)}")
     column = pd.Series(variables[variable])
     try:
         space.check_variable(variable, column)
@@ -138,7 +139,7 @@ def check_treatment(recording: Recording, fitted_to: Treatment | None) -> None:
     given = recording.treatment
     if given is None or fitted_to is None or given == fitted_to:
         return
-    statistics = str(given) == str(fitted_to) and given.counted == fitted_to.counted
+    statistics = str(given) == str(fitted_to) and given.counts_events == fitted_to.counts_events
     raise ValueError(
         f"the recording was treated otherwise than the one the model was fitted to: {given}"
         + (", with means and spreads of its own" if statistics else "")

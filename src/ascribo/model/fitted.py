@@ -16,7 +16,7 @@ from ..attribution.maps import AttributionMaps, LocalMap, attribution_maps
 from ..attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
 from ..data.recording import Recording
 from ..data.segments import evenly, segment_bounds
-from ..data.standardised import Channels, are_counts, standardised
+from ..data.standardised import StandardisedChannels, are_counts, standardise
 from ..data.treatment import Treatment
 from ..networks.alignment import Alignment
 from ..networks.stack import Embedder
@@ -78,9 +78,9 @@ class FittedModel:
         """Where the tensors are."""
         return self.alignment.mean.device
 
-    def standardise(self, X: np.ndarray) -> Tensor | Channels:
+    def standardise(self, X: np.ndarray) -> Tensor | StandardisedChannels:
         """(time, channel) float32 on the model's device, with the fitted mean and scale."""
-        return standardised(X, self.mean, self.scale, self.device)
+        return standardise(X, self.mean, self.scale, self.device)
 
     def embed(self, recording: Recording, seed: int | None = None) -> np.ndarray:
         """Embedding of a recording, of one seed or the consensus of all: (time, dim) float32."""
@@ -107,7 +107,7 @@ class FittedModel:
         aggregate: str = "mean",
         loss: str = "squared",
         progress: bool = False,
-        standard: Tensor | Channels | None = None,
+        standard: Tensor | StandardisedChannels | None = None,
     ) -> AttributionMaps:
         """Maps by one method; spaces that collapsed in all seeds are refused.
 
@@ -162,7 +162,7 @@ class FittedModel:
             if not any(counts)
         }
 
-    def _local(self, method: str, X: Tensor | Channels, epochs: np.ndarray) -> LocalMap:
+    def _local(self, method: str, X: Tensor | StandardisedChannels, epochs: np.ndarray) -> LocalMap:
         """The local maps of one method, as a function of time steps."""
         first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
         function = getattr(attribution, method)
@@ -200,7 +200,7 @@ def questions_of(
             if not are_counts(recording.X):
                 raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
             nothing, one = np.zeros(recording.X.shape[1]), np.ones(recording.X.shape[1])
-            counts = standardised(recording.X, nothing, one, model.device)
+            counts = standardise(recording.X, nothing, one, model.device)
         X, about = model.standardise(recording.X), (recording.epochs, recording.variables)
         key = (id(recording), repr(model.spaces), model.embedder.window)
         if key not in frames:

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..attribution.generative import decoder_embedding, decoder_inputs
 from ..data.recording import Recording
 from ..data.segments import hold_out
-from ..data.standardised import channel_statistics, standardised, steps_held
+from ..data.standardised import channel_statistics, limit_time_steps, standardise
 from ..networks.alignment import Alignment, align
 from ..networks.encoders import build_encoder, window_of
 from ..networks.stack import Embedder
@@ -87,7 +87,7 @@ def prepare(
     mean, scale = channel_statistics(recording.X)
     if one_scale:
         scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
-    standard = standardised(recording.X, mean, scale)
+    standard = standardise(recording.X, mean, scale)
     targets = targets_of(spaces, recording, statistics)
     problem = Problem(module, spaces, objectives_of(spaces, hybrid), standard, training, pairs, targets)
     return Prepared(recording, problem, judged, testing, mean, scale, statistics)
@@ -131,7 +131,7 @@ def finish(
             temperatures=TEMPERATURES,
         )
         # The way back from the embedding to the channels, from each step's neighbours in time.
-        most = steps_held(DECODED, standard.shape[1])
+        most = limit_time_steps(DECODED, standard.shape[1])
         steps, neighbours = decoder_inputs(epochs, most, np.random.default_rng(own[0]))
         embed = partial(embedder.embed, stacked, standard, epochs)
         around = (embed(neighbours[:, 0]) + embed(neighbours[:, 1])) / 2

@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from ..data.segments import segment_bounds
-from ..data.standardised import Channels
+from ..data.standardised import StandardisedChannels
 from ..kernels.blocked import log_sum_exp
 from ..kernels.terms import Similarity
 from ..networks.losses import chance
@@ -120,7 +120,7 @@ def goodness_of_fit(
     embedder: Embedder,
     parameters: Mapping[str, Tensor],
     spaces: Mapping[str, Space],
-    X: Tensor | Channels,
+    X: Tensor | StandardisedChannels,
     segments: np.ndarray,
     pairs: Pairs | Sequence[Pairs],
     targets: Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]],

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from ..spaces.base import Space
-from ..support.names import nearest
+from ..support.names import suggest
 from ..training.penalty import Schedule
 
 __all__ = ["ContrastiveEstimator"]
@@ -104,7 +104,7 @@ def _with_nested(spaces: Any, nested: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name, _, own = rest.rpartition("__")
         if name not in out:
-            raise ValueError(f"{key} cannot be set: there is no space {name or rest!r}{nearest(name or rest, out)}")
+            raise ValueError(f"{key} cannot be set: there is no space {name or rest!r}{suggest(name or rest, out)}")
         changes.setdefault(name, {})[own] = value
     for name, values in changes.items():
         for own in values:
@@ -112,7 +112,7 @@ def _with_nested(spaces: Any, nested: Mapping[str, Any]) -> dict[str, Any]:
                 kind = type(out[name]).__name__
                 raise ValueError(
                     f"{NESTED}{name}__{own} cannot be set: {kind} has no parameter {own!r}"
-                    f"{nearest(own, _own(out[name]))}"
+                    f"{suggest(own, _own(out[name]))}"
                 )
         out[name] = replace(out[name], **values)
     return out

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, stack_module_state, vmap
 
 from ..data.segments import segment_bounds
-from ..data.standardised import Channels
+from ..data.standardised import StandardisedChannels
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
 from .dense import dense_of
@@ -129,7 +129,7 @@ class Embedder:
     def embed(
         self,
         parameters: Mapping[str, Tensor],
-        X: Tensor | Channels,
+        X: Tensor | StandardisedChannels,
         epochs: np.ndarray,
         steps: np.ndarray | None = None,
     ) -> Tensor:
@@ -140,7 +140,7 @@ class Embedder:
     def parts(
         self,
         parameters: Mapping[str, Tensor],
-        X: Tensor | Channels,
+        X: Tensor | StandardisedChannels,
         epochs: np.ndarray,
         steps: np.ndarray | None = None,
     ) -> Iterator[Tensor]:
@@ -152,7 +152,7 @@ class Embedder:
             x = self.gather(X, part, first, last)
             yield self(parameters, x.expand(seeds, *x.shape))
 
-    def gather(self, X: Tensor | Channels, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    def gather(self, X: Tensor | StandardisedChannels, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
         """Inputs at time steps `index`: (..., channel), or (..., channel, window) clamped to the segment."""
         if self.window == 1 and isinstance(X, Tensor):
             return nn.functional.embedding(index, X)  # whole rows: four times as fast as X[index] on a CPU

@@ -46,7 +46,7 @@ GRIDS: Mapping[str, tuple[float, float]] = {"gridscale": (0.3, 0.4), "orientatio
 """Scale (m) and orientation (radians) of the two modules of grid cells."""
 SPIKING = 20.0
 """Rate in Hz at the centre of a field where spikes are drawn and nothing else is said."""
-CHUNK = 2000
+TIME_STEPS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _rates(
         modules = np.arange(number) * len(GRIDS["gridscale"]) // number
         own = {name: np.array(values)[modules] for name, values in GRIDS.items()}
         cells = box.GridCells(rat, {"n": number, **own})
-    parts = np.array_split(place, -(-len(place) // CHUNK))
+    parts = np.array_split(place, -(-len(place) // TIME_STEPS_AT_ONCE))
     return np.concatenate([cells.get_state(evaluate_at=None, pos=part).T for part in parts])
 
 

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 
-def nearest(name: object, names: Iterable[object]) -> str:
+def suggest(name: object, names: Iterable[object]) -> str:
     """What to say after "no such name": the closest of `names`, or some of them.
 
-    >>> nearest("sped", ["speed", "position"])
+    >>> suggest("sped", ["speed", "position"])
     "; did you mean 'speed'?"
-    >>> nearest("q", ["speed", "position"])
+    >>> suggest("q", ["speed", "position"])
     '; there are: speed, position.'
     """
     known = [str(n) for n in names]
@@ -20,7 +20,7 @@ def nearest(name: object, names: Iterable[object]) -> str:
         return "; there are none."
     by_lower = {n.lower(): n for n in known}
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else f"; there are: {some(known)}."
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else f"; there are: {first_few(known)}."
 
 
 def plural(count: int) -> str:
@@ -28,7 +28,7 @@ def plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def some(names: Iterable[object], most: int = 5) -> str:
+def first_few(names: Iterable[object], most: int = 5) -> str:
     """The first few names, and how many more there are."""
     names = [str(n) for n in names]
     more = f" and {len(names) - most} more" if len(names) > most else ""
@@ -39,4 +39,7 @@ def check_unique(names: Iterable[str], what: str) -> None:
     """Refuse names that occur twice."""
     twice = [f"{name!r}" for name, n in Counter(names).items() if n > 1]
     if twice:
-        raise ValueError(f"{what} names must differ; more than one is called {some(twice)}.")
+        raise ValueError(f"{what} names must differ; more than one is called {first_few(twice)}.")
+
+
+nearest = suggest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor, nn
 
-from ..data.standardised import Channels
+from ..data.standardised import StandardisedChannels
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from .objective import Objective
@@ -22,7 +22,7 @@ __all__ = ["Problem"]
 class Problem:
     """What to train on what.
 
-    X : (time, channel) float32, standardised (`Channels` if it is large).
+    X : (time, channel) float32, standardised (`StandardisedChannels` if it is large).
     segments : (time,), windows stay inside them.
     targets : name -> (time, dim) for the Regress spaces.
     """
@@ -30,7 +30,7 @@ class Problem:
     module: nn.Module
     spaces: Mapping[str, Space]
     objectives: Sequence[Objective]
-    X: Tensor | Channels
+    X: Tensor | StandardisedChannels
     segments: np.ndarray
     pairs: Pairs
     targets: Mapping[str, np.ndarray]
@@ -41,7 +41,7 @@ def problem_digest(problem: Problem, seeds: Sequence[int], settings: Settings) -
     parts = (dict(problem.spaces), list(problem.objectives), list(seeds), settings, problem.module)
     digest = hashlib.sha256(repr(parts).encode())
     X = problem.X
-    data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, Channels) else [X.numpy()]
+    data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, StandardisedChannels) else [X.numpy()]
     arrays = [*data, problem.segments, *problem.targets.values(), *problem.pairs.uniform]
     for positive in problem.pairs.positive.values():
         arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]

@@ -74,7 +74,7 @@ def test_units_behaviour_and_trials(path):
     away = (table["head"] - recording.time * 1.5)[far]
     np.testing.assert_allclose(np.cos(away), 1, atol=1e-9)  # around the circle, by itself
     assert table["licks"].sum() == 2
-    assert recording.treatment == asc.Treatment(bin_size=0.1, counted=True)
+    assert recording.treatment == asc.Treatment(bin_size=0.1, counts_events=True)
 
 
 def test_all_of_the_recording_and_of_its_behaviour_by_default(path):
@@ -82,7 +82,7 @@ def test_all_of_the_recording_and_of_its_behaviour_by_default(path):
     assert list(recording.variables) == ["Position0", "Position1", "head", "licks"]
     first, last = min(s[0] for s in SPIKES if len(s)), max(s[-1] for s in SPIKES if len(s))
     np.testing.assert_array_equal(recording.support, [[first, last]])
-    assert recording.treatment == asc.Treatment(0.5, 0.5, "sqrt", counted=True)
+    assert recording.treatment == asc.Treatment(0.5, 0.5, "sqrt", counts_events=True)
 
 
 def test_names_for_variables(path):

@@ -57,7 +57,7 @@ def test_spikes_are_counted_as_pynapple_counts_them(group):
     assert recording.epochs.tolist() == [0] * 300 + [1] * 250
     np.testing.assert_array_equal(recording.support, SUPPORT.values)
     assert recording.channel_names == ["1", "4", "7", "10", "13", "16"] and recording.named_channels
-    assert recording.treatment == asc.Treatment(bin_size=0.2, counted=True)
+    assert recording.treatment == asc.Treatment(bin_size=0.2, counts_events=True)
 
 
 def test_unit_metadata_are_kept_through_slices_and_choices(group):
@@ -129,7 +129,7 @@ def test_samples_are_averaged_in_bins_and_empty_ones_part_epochs():
     )
     assert recording.epochs.tolist() == [0] * 6 + [1] * 6
     np.testing.assert_allclose(recording.support, [[0, 3], [5, 8]])
-    assert recording.treatment == asc.Treatment(bin_size=0.5, counted=False)
+    assert recording.treatment == asc.Treatment(bin_size=0.5, counts_events=False)
     with pytest.raises(ValueError, match=r"bin_size=0\.05 s is shorter than the interval between samples, 0\.1 s"):
         asc.from_pynapple(frame, bin_size=0.05)
 
@@ -315,7 +315,7 @@ def test_anything_with_a_row_for_each_step_goes_out(recording):
             ValueError,
             "either a treatment or smooth",
         ),
-        (spikes(), {"treatment": asc.Treatment(bin_size=1, counted=False)}, ValueError, "averages samples"),
+        (spikes(), {"treatment": asc.Treatment(bin_size=1, counts_events=False)}, ValueError, "averages samples"),
         (spikes(), {"bin_size": 0.2, "epochs": [[0, 2], [1, 3]]}, ValueError, "overlap"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...data.segments import evenly, same_segment
-from ...data.standardised import Channels, steps_held
+from ...data.standardised import StandardisedChannels, limit_time_steps
 from ...spaces.base import Space, reported
 from .innovations import news_lag, resample
 from .inputs import news_draws, wave_phases, white
@@ -58,7 +58,7 @@ def frame_of(
     window: int,
     epochs: np.ndarray,
     variables: pd.DataFrame,
-    X: Tensor | Channels,
+    X: Tensor | StandardisedChannels,
     lag: int | None = None,
 ) -> Frame:
     """The frame of a recording, for spaces of some encoders; see `ascribo.attribution.ask`.
@@ -83,7 +83,7 @@ def frame_of(
         present = spaces[name].known(variables)
         for ago in (0, lags[name], longest, before):
             steps = steps[present[steps - ago]]
-    steps = steps[evenly(len(steps), steps_held(MOST, X.shape[1]))]
+    steps = steps[evenly(len(steps), limit_time_steps(MOST, X.shape[1]))]
     if len(steps) < 4 * STRETCHES:
         raise ValueError(
             f"{len(steps)} time steps have all their variables and neighbours within their epoch: unique variance "

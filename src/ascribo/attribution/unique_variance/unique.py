@@ -28,7 +28,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from ...data.standardised import Channels
+from ...data.standardised import StandardisedChannels
 from ...networks.stack import Embedder
 from ...spaces.base import Space, layout, reported
 from ...training.decoders import WIDTHS, decode, fit_decoders, losses
@@ -76,11 +76,11 @@ def ask(
     embedder: Embedder,
     parameters: Mapping[str, Tensor],
     spaces: Mapping[str, Space],
-    X: Tensor | Channels,
+    X: Tensor | StandardisedChannels,
     epochs: np.ndarray,
     variables: pd.DataFrame,
     *,
-    counts: Tensor | Channels | None = None,
+    counts: Tensor | StandardisedChannels | None = None,
     lag: int | None = None,
     frame: Frame | None = None,
 ) -> Question:

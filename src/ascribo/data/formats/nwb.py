@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...support.names import nearest, some
+from ...support.names import first_few, suggest
 from ..binning import check_intervals
 from ..recording import Recording
 from ..treatment import Treatment
 from ..variables import MAX_GAP
-from .series import events_recording, plan_of, samples_recording
+from .series import choose_treatment, events_recording, samples_recording
 
 __all__ = ["read_nwb"]
 
@@ -61,7 +61,7 @@ def read_nwb(
 
     What is known of the units, or of a series' electrodes or regions of interest, becomes the recording's `units`.
     """
-    plan = plan_of(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
+    plan = choose_treatment(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
     NWBHDF5IO = _pynwb().NWBHDF5IO
     with warnings.catch_warnings():  # of versions of the schema, which are not the reader's to change
         warnings.simplefilter("ignore")
@@ -123,7 +123,7 @@ class _File:
             raise ValueError(
                 f"the file has no units and {'no' if not found else 'more than one'} series that could be the "
                 "channels; give its path as channels=. There are: "
-                f"{some(found or self.all_series, 10) or 'no series'}."
+                f"{first_few(found or self.all_series, 10) or 'no series'}."
             )
         return self.all_series[found[0]]
 
@@ -159,10 +159,10 @@ def _resolve(name: str, paths: Mapping[str, Any], what: str) -> str:
     found = ends or [path for path in paths if f"/{name.strip('/')}/" in f"/{path}"]
     if not found:
         known = [*dict.fromkeys(part for path in paths for part in reversed(path.split("/"))), *paths]
-        close = nearest(name, known) if paths else f"; the file has no {what}."
-        raise ValueError(f"no {what} called {name!r}{close if 'did you mean' in close else nearest('', paths)}")
+        close = suggest(name, known) if paths else f"; the file has no {what}."
+        raise ValueError(f"no {what} called {name!r}{close if 'did you mean' in close else suggest('', paths)}")
     if len(found) > 1:
-        raise ValueError(f"{name!r} is more than one {what}: {some(found, 10)}. Give more of the path.")
+        raise ValueError(f"{name!r} is more than one {what}: {first_few(found, 10)}. Give more of the path.")
     return found[0]
 
 
@@ -228,7 +228,7 @@ def _column(file: _File, name: str) -> Callable[[np.ndarray], pd.Series] | None:
         return None
     found = file.tables[ends[0]]
     if column not in found.colnames:
-        raise ValueError(f"{ends[0]} has no column called {column!r}{nearest(column, found.colnames)}")
+        raise ValueError(f"{ends[0]} has no column called {column!r}{suggest(column, found.colnames)}")
     bounds = np.stack([found["start_time"][:], found["stop_time"][:]], 1)
     order = np.argsort(bounds[:, 0], kind="stable")
     starts, ends_ = check_intervals(bounds, ends[0]).T

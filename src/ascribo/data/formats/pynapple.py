@@ -14,7 +14,7 @@ from ..recording import Recording
 from ..treatment import Treatment
 from ..validation import is_pynapple
 from ..variables import MAX_GAP
-from .series import events_recording, plan_of, samples_recording
+from .series import choose_treatment, events_recording, samples_recording
 
 __all__ = ["annotate", "from_pynapple", "to_pynapple"]
 
@@ -74,7 +74,7 @@ def from_pynapple(
     if not is_pynapple(data) or kind not in ("TsGroup", "TsdFrame", "Tsd"):
         hint = " A single unit is a group, too: pynapple.TsGroup({0: ts})." if kind == "Ts" else ""
         raise TypeError(f"data is a {kind}; expected a pynapple TsGroup, TsdFrame or Tsd.{hint}")
-    plan = plan_of(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
+    plan = choose_treatment(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
     support = data.time_support
     if epochs is not None:
         support = support.intersect(_interval_set(epochs))

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from ..binning import average_samples, bins_of, count_events
+from ..binning import average_samples, count_events, make_bins
 from ..recording import Recording
-from ..treatment import Treatment, step_of, treat
+from ..treatment import Treatment, find_interval, treat
 from ..variables import MAX_GAP, align_variables, is_sampled
 
-__all__ = ["events_recording", "plan_of", "samples_recording"]
+__all__ = ["choose_treatment", "events_recording", "samples_recording"]
 
 
-def plan_of(treatment: Treatment | None, **settings: Any) -> Treatment:
+def choose_treatment(treatment: Treatment | None, **settings: Any) -> Treatment:
     """The treatment given, or that of the settings; never both."""
     if treatment is None:
         return Treatment(**settings)
@@ -46,10 +46,10 @@ def events_recording(
     """
     if treatment.bin_size is None:
         raise ValueError("spike times are counted in bins: pass their size in seconds, such as bin_size=0.1.")
-    if treatment.counted is False:
+    if treatment.counts_events is False:
         raise ValueError(f"the treatment ({treatment}) averages samples, and these are events: pass sampled data.")
-    bins = bins_of(intervals, treatment.bin_size)
-    plan = replace(treatment, counted=True)
+    bins = make_bins(intervals, treatment.bin_size)
+    plan = replace(treatment, counts_events=True)
     X, plan = treat(count_events(times, bins), len(times), bins.interval, plan, plan.bin_size)
     present = np.unique(bins.interval)  # an interval shorter than a bin has none
     return _recording(
@@ -76,7 +76,7 @@ def samples_recording(
     values : an array, or something that reads like one in slices, such as a file's data set. float32 arrays that
     are used as they are are shared, not copied.
     """
-    if treatment.counted:
+    if treatment.counts_events:
         raise ValueError(
             f"the treatment ({treatment}) counts events, and these are samples: pass the spike times. Counts that "
             "are in bins already go in as an array: ascribo.Recording(counts, time=...)."
@@ -101,8 +101,8 @@ def samples_recording(
         sampling = float(np.median(np.diff(time))) if len(time) > 1 else 0.0
         if size < 0.999 * sampling:
             raise ValueError(f"bin_size={size:g} s is shorter than the interval between samples, {sampling:g} s.")
-        rows, bins = average_samples(values, time, bins_of(intervals, size))
-        treatment = replace(treatment, counted=False)
+        rows, bins = average_samples(values, time, make_bins(intervals, size))
+        treatment = replace(treatment, counts_events=False)
         # without samples there is no bin, and the steps on its two sides are no neighbours
         apart = np.diff(bins.interval, prepend=-1) != 0
         apart[1:] |= bins.start[1:] - bins.stop[:-1] > size / 2
@@ -116,7 +116,7 @@ def samples_recording(
     else:
         stamps, epochs = time[inside], owner[inside]
         support = intervals[np.unique(epochs)]
-        interval = None if treatment.smooth is None else step_of(stamps, epochs)
+        interval = None if treatment.smooth is None else find_interval(stamps, epochs)
         rows = lambda a, b: _taken(values, inside[a:b])  # noqa: E731
     if treatment == Treatment() and len(inside) == len(time) and isinstance(values, np.ndarray):
         X = values

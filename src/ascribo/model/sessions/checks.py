@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ...data.accept import as_recording
-from ...data.recording import Recording, nearest
+from ...data.recording import Recording
 from ...spaces.base import Space
 from ...spaces.follow import Follow
 from ...spaces.time import Time
+from ...support.names import suggest
 from ..checks import resolve_spaces
 from ..fitting import Prepared
 from .pairs import SessionPairs
@@ -71,7 +72,7 @@ def shared_spaces(
         if not any(name in own for own in have.values()):
             missing = [v for v in space.variables if v not in every]
             if missing:
-                raise ValueError(f"space {name!r}: no session has {missing[0]!r}{nearest(missing[0], every)}")
+                raise ValueError(f"space {name!r}: no session has {missing[0]!r}{suggest(missing[0], every)}")
             raise ValueError(f"space {name!r}: no session has all of {list(space.variables)} at one time step.")
     for session in recordings:
         shared = {n for n in have[session] if spaces[n].variables}

@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ...attribution.maps import AttributionMaps
-from ...data.recording import Recording, nearest
+from ...data.recording import Recording
 from ...spaces.base import Space, layout
 from ...support.compute import device_of, one_thread
+from ...support.names import suggest
 from ...training.checkpoints import discard_checkpoints
 from ..checks import check_parameters, check_recording, resolve_spaces
 from ..estimator import ContrastiveEmbedding, history_of, settings_of
@@ -249,7 +250,7 @@ class SharedEmbedding(ContrastiveEstimator):
         named = dict(recordings) if several else {session: recordings}
         for name in named:
             if name not in self.sessions_:
-                raise ValueError(f"no session called {name!r}{nearest(name, self.sessions_)}")
+                raise ValueError(f"no session called {name!r}{suggest(name, self.sessions_)}")
         return named, not several
 
     def _view(self, spaces: Mapping[str, Space]) -> ContrastiveEmbedding:
