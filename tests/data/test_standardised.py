@@ -104,7 +104,7 @@ def test_counts_are_told_from_numbers(monkeypatch):
 
 def test_decoders_of_many_channels_get_fewer_steps():
     assert limit_time_steps(100_000, 1000) == 100_000
-    assert limit_time_steps(100_000, 10_000) * 10_000 <= channels.HELD
+    assert limit_time_steps(100_000, 10_000) * 10_000 <= channels.ENTRIES_HELD
 
 
 @pytest.fixture(scope="module")
