@@ -1,4 +1,4 @@
-"""Names in messages: the closest match, the first few, an s."""
+"""Names in messages: the closest match, the first few, an s, control characters made visible."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ def check_unique(names: Iterable[str], what: str) -> None:
     twice = [f"{name!r}" for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ValueError(f"{what} names must differ; more than one is called {first_few(twice)}.")
+
+
+def visible(text: str) -> str:
+    """The text with what a terminal would obey or hide, such as an escape character, written out.
+
+    >>> visible("cell" + chr(27) + "[31m") == "cell" + chr(92) + "x1b[31m"
+    True
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 nearest = suggest
