@@ -3,6 +3,8 @@
 After Crabbé & van der Schaar (2022), Label-free explainability for unsupervised models, ICML.
 """
 
+from .examples import examples
 from .features import completeness_residual, features
+from .simplex import simplex_weights
 
-__all__ = ["completeness_residual", "features"]
+__all__ = ["completeness_residual", "examples", "features", "simplex_weights"]

@@ -2,8 +2,8 @@
 
 The gradient of each elementwise nonlinearity is replaced by the slope of the line from its baseline's activation
 to the input's, so that what a unit passes on adds up to its difference from the baseline. The sum of the scores is
-then g(x) - g(x̄) exactly; an encoder that hides a nonlinearity from us (a function instead of a module, a product of
-two activations as in an LSTM, a maximum over units) is found out by that sum and refused.
+then g(x) - g(x̄) exactly; an encoder that hides a nonlinearity from us (a function instead of a module, a product
+of two activations as in an LSTM, a maximum over units) is found out by that sum and refused.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which features built this representation? Feature importance for encoders that have no labels.
 
 A representation has no output that one could choose to explain. Crabbé & van der Schaar (2022), definition 2.1,
-explain instead how much of the representation f(x) a changed input x̃ keeps, g_x(x̃) = ⟨f(x), f(x̃)⟩, with any method
-that is linear in the model. The scores of a complete method add up to ‖f(x)‖² - g_x(x̄), and they do not change when
-the representation is rotated.
+explain instead how much of the representation f(x) a changed input x̃ keeps, g_x(x̃) = ⟨f(x), f(x̃)⟩, with any
+method that is linear in the model. The scores of a complete method add up to ‖f(x)‖² - g_x(x̄), and they do not
+change when the representation is rotated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .captum import captum_scores, is_captum
 from .deeplift import deeplift
 from .encoders import Encoder, FittedEncoder, as_inputs, checked, evaluation_mode, place_of, represent
 
-__all__ = ["completeness_residual", "features"]
+__all__ = ["completeness_residual", "features", "fitted_model", "recording_for"]
 
 METHODS: dict[str, Callable[..., Tensor]] = {**own.METHODS, "deeplift": deeplift}
 COMPLETE = ("integrated_gradients", "gradient_shap", "deeplift")
@@ -93,7 +93,7 @@ def features(
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected a whole number of at least 1.")
     score = _method(method, options)
-    fitted = _fitted(encoder)
+    fitted = fitted_model(encoder)
     if fitted is None:
         for name, value in (("space", space), ("seed", seed), ("index", index)):
             if value is not None:
@@ -101,7 +101,7 @@ def features(
         inputs = as_inputs(X)
         values = _scores(encoder, inputs, score, baseline, weights, unit, inner_product, batch_size)
         return values.cpu().numpy() if isinstance(X, np.ndarray) else values.to(inputs.device)
-    recording = _recording(encoder, X)
+    recording = recording_for(encoder, X)
     module = FittedEncoder(fitted, space, seed)
     chosen = np.arange(len(recording)) if index is None else np.asarray(index)
     inputs = module.inputs(recording, chosen)
@@ -235,7 +235,7 @@ def _method(method, options: dict[str, Any]) -> Callable[..., Tensor]:
     return lambda f, x, base, anchors: function(f, x, base, anchors, **options)
 
 
-def _fitted(encoder) -> FittedModel | None:
+def fitted_model(encoder) -> FittedModel | None:
     """The fitted model behind an estimator; None for anything else."""
     if isinstance(encoder, FittedModel):
         return encoder
@@ -251,7 +251,7 @@ def _fitted(encoder) -> FittedModel | None:
     return None
 
 
-def _recording(encoder, X) -> Recording:
+def recording_for(encoder, X) -> Recording:
     """What is explained, as a recording of the channels the model was fitted to."""
     if not isinstance(encoder, FittedModel):
         return encoder._check(X)

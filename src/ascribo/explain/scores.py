@@ -5,8 +5,8 @@ questions about one example share its forward passes. Each returns scores (batch
 anchors stay with it whatever a method does with the batch, and random draws are the same for all examples, so a
 batch gives what one example at a time gives.
 
-References: Crabbé & van der Schaar (2022), table 3, who write the way from x̄ to x as x + τ(x - x̄); it is meant, and
-taken here, as x̄ + τ(x - x̄), without which the scores would not be complete.
+References: Crabbé & van der Schaar (2022), table 3, who write the way from x̄ to x as x + τ(x - x̄); it is meant,
+and taken here, as x̄ + τ(x - x̄), without which the scores would not be complete.
 """
 
 from __future__ import annotations
