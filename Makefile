@@ -34,7 +34,7 @@ test: .venv
 	$(VENV)/bin/python -m pytest -n 2 -q
 
 bench: .venv $(CEBRA)/stamp
-	$(VENV)/bin/python benchmarks/cpu.py --cebra-python $(CEBRA)/bin/python
+	$(VENV)/bin/python -m benchmarks.cpu --cebra-python $(CEBRA)/bin/python
 
 clean:
 	rm -rf $(VENV) $(CEBRA) runs build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """ascribo beside cebra on one CPU thread: time of a training step, of an attribution, and memory.
 
-    python benchmarks/cpu.py --cebra-python PATH      # of an environment with cebra 0.6.1, cvxpy and captum
+    python -m benchmarks.cpu --cebra-python PATH      # of an environment with cebra 0.6.1, cvxpy and captum
 
 The two sides take turns, so that what else the machine does hits both. Writes benchmarks/results/cpu.json and
 exits with 0 only if every bar holds.
@@ -13,18 +13,14 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import torch
-from clock import clock
-from problems import problem_of
 from rich.console import Console
 from rich.table import Table
 
@@ -34,17 +30,19 @@ from ascribo.training.loop import train
 from ascribo.training.problem import Problem
 from ascribo.training.processes import train_in_processes
 from ascribo.training.settings import Settings
+from benchmarks.clock import clock
+from benchmarks.problems import problem_of
+from benchmarks.turns import CHECKOUT, ONE_THREAD, CebraProcess, take_turns
 from experiments.shared.rows import machine
 
 HERE = Path(__file__).parent
 SPACES = {"position": asc.Follow(["x", "y", "z"], dim=3), "rest": asc.Time(dim=3)}
 DIM = sum(space.dim for space in SPACES.values())
 PENALTY = 0.1
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 console = Console(stderr=True)
 
-Times = dict[str, dict[str, float]]
-"""By what was timed, what `clock` says."""
+Times = dict[str, float]
+"""What `clock` says."""
 
 
 @dataclass(frozen=True)
@@ -94,70 +92,20 @@ def over_processes(problem: Problem, seeds: int, processes: int, size: Size) -> 
     return clock(work, steps * seeds)
 
 
-class Cebra:
-    """The other side, in its own process and environment: see peer_cebra.py."""
-
-    def __init__(self, python: str, problem: Problem, labels: np.ndarray, size: Size):
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "recording.npz"
-            np.savez(file, X=problem.X.numpy(), labels=labels)
-            options = {"--dim": DIM, "--batch": size.batch, "--samples": size.samples, "--penalty": PENALTY}
-            command = [python, str(HERE / "peer_cebra.py"), str(file)]
-            command += [str(part) for option in options.items() for part in option]
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(
-                command, env=ONE_THREAD, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-            )
-            self.about = self._answer()
-
-    def ask(self, request: str) -> dict:
-        """Have it do one thing and say how long it took."""
-        assert self._process.stdin is not None
-        print(request, file=self._process.stdin, flush=True)
-        return self._answer()
-
-    def close(self) -> None:
-        """Let it end."""
-        self._process.communicate()
-
-    def _answer(self) -> dict:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("cebra's side ended early: run benchmarks/peer_cebra.py by hand to see why.")
-        return json.loads(line)
-
-
-def take_turns(what: str, turn: Callable[[], Times], rounds: int) -> dict[str, dict]:
-    """All sides in turn, `rounds` times after one to warm up: medians, and the times of every round."""
-    got = []
-    for number in range(rounds + 1):
-        with console.status(f"{what}, round {number} of {rounds}"):
-            got.append(turn())
-    keys = ("processor_ms", "wall_ms")
-    return {
-        name: {f"median_{key}": median(times[name][key] for times in got[1:]) for key in keys}
-        | {"rounds": [times[name] for times in got[1:]]}
-        for name in got[0]
-    }
-
-
-def training(problem: Problem, cebra: Cebra | None, size: Size) -> dict:
+def training(problem: Problem, cebra: CebraProcess | None, size: Size) -> dict:
     """Time of a model-step: one model, one step, pairs drawn, by stacks of several seeds and by cebra."""
-
-    def turn() -> Times:
-        most, cores = max(size.stacks), os.cpu_count() or 1
-        threads = {"cebra": 1, f"cebra, {cores} threads": cores}
-        times = {name: cebra.ask(f"steps {size.cebra_steps} {k}") for name, k in threads.items()} if cebra else {}
-        times |= {f"ascribo, stack of {seeds}": model_step(problem, seeds, size) for seeds in size.stacks}
-        return times | {
-            f"ascribo, {most} models over {cores} processes": over_processes(problem, most, cores, size)
-        }
-
-    return take_turns("training", turn, size.rounds)
+    most, cores = max(size.stacks), os.cpu_count() or 1
+    sides: dict[str, Callable[[], Times]] = {}
+    if cebra:
+        sides["cebra"] = lambda: cebra.ask(f"steps {size.cebra_steps} 1")
+        sides[f"cebra, {cores} threads"] = lambda: cebra.ask(f"steps {size.cebra_steps} {cores}")
+    for seeds in size.stacks:
+        sides[f"ascribo, stack of {seeds}"] = partial(model_step, problem, seeds, size)
+    spread = partial(over_processes, problem, most, cores, size)
+    return take_turns("training", {**sides, f"ascribo, {most} models over {cores} processes": spread}, size.rounds)
 
 
-def attribution(recording: asc.Recording, cebra: Cebra | None, size: Size) -> dict:
+def attribution(recording: asc.Recording, cebra: CebraProcess | None, size: Size) -> dict:
     """Time of an attribution by the inverted neuron gradient, one seed, the same samples on both sides."""
     with console.status("a model to attribute"):
         options = {"seeds": 1, "steps": size.fit_steps, "batch_size": size.batch, "random_state": 0}
@@ -165,13 +113,10 @@ def attribution(recording: asc.Recording, cebra: Cebra | None, size: Size) -> di
         model.fit(recording)
     part, maps = recording[: size.samples], []
 
-    def turn() -> Times:
-        theirs = cebra.ask("attribute") if cebra else {}
-        work = lambda: maps.append(model.attribute(part, method="inverted_neuron_gradient"))  # noqa: E731
-        return {**theirs, "ascribo": clock(work)}
-
+    work = lambda: maps.append(model.attribute(part, method="inverted_neuron_gradient"))  # noqa: E731
+    theirs = {"cebra": lambda: cebra.ask("attribute")} if cebra else {}
     with warnings.catch_warnings(action="ignore"):  # of rank-deficient Jacobians: their share is reported
-        got = take_turns("attribution", turn, size.rounds)
+        got = take_turns("attribution", {**theirs, "ascribo": lambda: clock(work)}, size.rounds)
     return {**got, "rank_deficient": maps[-1].rank_deficient}
 
 
@@ -182,10 +127,8 @@ def recording_length(size: Size) -> dict:
         problems: dict[int, Problem] = {}
         once = {n: clock(lambda n=n: problems.update({n: problem_of(longest[:n], SPACES)})) for n in size.lengths}
 
-    def turn() -> Times:
-        return {str(n): model_step(problem, size.stacks[1], size) for n, problem in problems.items()}
-
-    got = take_turns("recording length", turn, size.rounds)
+    sides = {str(n): partial(model_step, problem, size.stacks[1], size) for n, problem in problems.items()}
+    got = take_turns("recording length", sides, size.rounds)
     return {name: {**value, "set_up_once": once[int(name)]} for name, value in got.items()}
 
 
@@ -195,8 +138,10 @@ def memory(size: Size) -> dict:
     for what, batches in (("step", size.step_batches), ("loss", size.loss_batches)):
         for batch in batches:
             with console.status(f"memory: {what} of batch {batch:,}"):
-                command = [sys.executable, str(HERE / "memory.py"), what, str(batch)]
-                done = subprocess.run(command, env=ONE_THREAD, check=True, capture_output=True, text=True)
+                command = [sys.executable, "-m", "benchmarks.memory", what, str(batch)]
+                done = subprocess.run(
+                    command, cwd=CHECKOUT, env=ONE_THREAD, check=True, capture_output=True, text=True
+                )
                 out[f"{what}, batch {batch}"] = json.loads(done.stdout)
     return out
 
@@ -243,7 +188,9 @@ def measure(size: Size, cebra_python: str | None = None) -> dict:
     torch.set_num_threads(1)
     recording = asc.simulate.box(observed=3, hidden=3, steps=size.length)
     problem = problem_of(recording, SPACES)
-    cebra = Cebra(cebra_python, problem, recording.variables.to_numpy(), size) if cebra_python else None
+    options = {"dim": DIM, "batch": size.batch, "samples": size.samples, "penalty": PENALTY}
+    labels = recording.variables.to_numpy()
+    cebra = CebraProcess(cebra_python, problem.X.numpy(), labels, **options) if cebra_python else None
     got = {
         "machine": {
             **machine(),

@@ -1,6 +1,6 @@
 """What a training step and a map cost on one GPU, beside cebra in the same run.
 
-    python benchmarks/gpu.py [--cebra FOLDER] [--out benchmarks/results/gpu.json]
+    python -m benchmarks.gpu [--cebra FOLDER] [--out benchmarks/results/gpu.json]
 
 FOLDER holds cebra 0.6.1 and its pure-Python dependencies, to be put on the path (an empty module stands in for
 cvxpy, which its attribution imports and this does not use).
@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from problems import problem_of, spaces_of
 
 import ascribo as asc
 from ascribo.model.fitting import Prepared, finish, prepare
@@ -33,6 +32,7 @@ from ascribo.training.loop import run_steps
 from ascribo.training.objective import objectives_of
 from ascribo.training.penalty import Constant, Ramp
 from ascribo.training.settings import Settings
+from benchmarks.problems import problem_of, spaces_of
 from experiments.shared.rows import machine, write_json
 
 BARS = {
@@ -220,7 +220,7 @@ def parts(models: int, batch: int) -> dict[str, float]:
 def cebra_side(folder: Path, data: asc.Recording, batches: tuple[int, ...]) -> dict[str, object]:
     """cebra's own solver on the same data, on the same GPU, in this process."""
     sys.path.insert(0, str(folder))
-    from peer_cebra import Peer
+    from benchmarks.peer_cebra import Peer
 
     out: dict[str, object] = {}
     for batch in batches:

@@ -1,7 +1,7 @@
 """How long the grid of paper 001, table 1, takes: 360 models and their maps, by `ascribo.experiments.table1`.
 
-    python benchmarks/grid.py [--device cuda] [--steps 20000] [--work FOLDER] [--out benchmarks/results/grid.json]
-    python benchmarks/grid.py --table results/table1.json     # of a run that is already there
+    python -m benchmarks.grid [--device cuda] [--steps 20000] [--work FOLDER] [--out benchmarks/results/grid.json]
+    python -m benchmarks.grid --table results/table1.json     # of a run that is already there
 
 The JSON holds the seconds by part and the mean scores; the rows are in the `table1.json` of the working folder.
 Finished rows are kept there, and a run that is started again goes on with the models that are missing.

@@ -1,4 +1,4 @@
-"""Peak memory of one piece of work, in a process of its own: `python memory.py step 20000`.
+"""Peak memory of one piece of work, in a process of its own: `python -m benchmarks.memory step 20000`.
 
     step BATCH    two training steps of one model (hybrid, penalty on) on 100,000 time steps
     loss BATCH    the InfoNCE alone, forward and backward, in 6 dimensions
@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 
 import torch
-from clock import clock
-from cpu import SPACES, problem_of, train_steps
 
 import ascribo as asc
 from ascribo.networks.losses import infonce
+from benchmarks.clock import clock
+from benchmarks.cpu import SPACES, train_steps
+from benchmarks.problems import problem_of
 
 STATUS = Path("/proc/self/status")
 MEGABYTE = 1e6

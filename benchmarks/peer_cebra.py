@@ -28,7 +28,8 @@ from cebra.data.multiobjective import ContrastiveMultiObjectiveLoader
 from cebra.models.jacobian_regularizer import JacobianReg
 from cebra.solver.multiobjective import MultiObjectiveConfig
 from cebra.solver.schedulers import LinearRampUp
-from clock import clock
+
+from benchmarks.clock import clock
 
 ARCHITECTURE = "offset1-model-mse-clip-5-5"
 

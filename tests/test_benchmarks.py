@@ -1,41 +1,23 @@
 """The benchmark's own machinery, without cebra: it runs, and its answer can be read and judged."""
 
-import importlib
 import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from ascribo.training.host import EagerSteps
-
-FOLDER = Path(__file__).parents[1] / "benchmarks"
-
-
-@pytest.fixture
-def cpu(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    yield importlib.import_module("cpu")
-    for name in ("cpu", "clock"):  # names too common to leave behind
-        sys.modules.pop(name, None)
+from benchmarks import cpu, gpu
+from benchmarks.turns import CHECKOUT
 
 
 @pytest.fixture
-def gpu(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    yield importlib.import_module("gpu")
-    for name in ("gpu", "problems"):
-        sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def tiny(cpu):
+def tiny():
     return replace(cpu.QUICK, length=600, batch=32, samples=100, fit_steps=5, lengths=(300, 600))
 
 
-def test_a_model_step_takes_time(cpu, tiny):
+def test_a_model_step_takes_time(tiny):
     problem = cpu.problem_of(cpu.asc.simulate.box(steps=600), cpu.SPACES)
     assert sum(p.numel() for p in problem.module.parameters()) == 52_986  # what cebra's network has
     took = cpu.model_step(problem, 2, tiny)
@@ -44,12 +26,12 @@ def test_a_model_step_takes_time(cpu, tiny):
 
 @pytest.mark.parametrize("what", ["step", "loss"])
 def test_memory_of_a_child_process(what):
-    command = [sys.executable, str(FOLDER / "memory.py"), what, "500"]
-    got = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-m", "benchmarks.memory", what, "500"]
+    got = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, cwd=CHECKOUT).stdout)
     assert 0 <= got["growth_mb"] < got["peak_mb"] and got["square_mb"] == 1.0
 
 
-def test_measurements_without_cebra_are_whole_json_and_do_not_pass(cpu, tiny, monkeypatch, capsys):
+def test_measurements_without_cebra_are_whole_json_and_do_not_pass(tiny, monkeypatch, capsys):
     grown = {"growth_mb": 10.0, "peak_mb": 300.0, "square_mb": 1.0, "wall_ms": 1.0, "processor_ms": 1.0}
     monkeypatch.setattr(cpu, "memory", lambda size: {"step, batch 500": grown})
     got = json.loads(json.dumps(cpu.measure(tiny), allow_nan=False))
@@ -62,7 +44,7 @@ def test_measurements_without_cebra_are_whole_json_and_do_not_pass(cpu, tiny, mo
     assert "not measured" in capsys.readouterr().out
 
 
-def test_ratios_are_of_median_processor_times(cpu, tiny):
+def test_ratios_are_of_median_processor_times(tiny):
     def took(ms):
         return {"median_processor_ms": ms, "median_wall_ms": 2 * ms}
 
@@ -87,7 +69,7 @@ def test_ratios_are_of_median_processor_times(cpu, tiny):
 
 
 @pytest.mark.usefixtures("quick_unique_variance")
-def test_models_of_the_gpu_benchmark_are_scored(gpu):
+def test_models_of_the_gpu_benchmark_are_scored():
     """All of it that needs no GPU."""
     data = gpu.asc.simulate.box(0, observed=3, hidden=1, channels=(4, 4), steps=600)
     item = gpu.prepare(data, gpu.spaces_of("hybrid contrastive", 3, 1))

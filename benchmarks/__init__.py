@@ -1,0 +1,4 @@
+"""Benchmarks: what training, attribution and memory cost, beside cebra. Run one from the checkout's root:
+
+python -m benchmarks.cpu
+"""
