@@ -17,7 +17,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from ..support.names import nearest
+from ..support.names import suggest
 from .encoders import FittedEncoder, as_inputs, checked, evaluation_mode, place_of
 from .features import fitted_model, recording_for
 from .gradients import ExampleLoss
@@ -90,12 +90,12 @@ def examples(
     (4, 10)
     """
     if method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown{nearest(method, METHODS)}")
+        raise ValueError(f"method={method!r} is unknown{suggest(method, METHODS)}")
     score = METHODS[method]
     known = [p.name for p in inspect.signature(score).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            raise TypeError(f"method={method!r} has no option {name!r}{nearest(name, known)}")
+            raise TypeError(f"method={method!r} has no option {name!r}{suggest(name, known)}")
     fitted, times = fitted_model(encoder), {}
     if fitted is not None:
         if method in ("influence", "tracin"):

@@ -251,11 +251,11 @@ def fitted_model(encoder) -> FittedModel | None:
     return None
 
 
-def recording_for(encoder, X) -> Recording:
+def recording_for(encoder, X, y=None) -> Recording:
     """What is explained, as a recording of the channels the model was fitted to."""
     if not isinstance(encoder, FittedModel):
-        return encoder._check(X)
-    return X if isinstance(X, Recording) else Recording(X)
+        return encoder._check(X, y)
+    return X if isinstance(X, Recording) else Recording(X, y)
 
 
 def _labelled(

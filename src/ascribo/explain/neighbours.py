@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..support.names import nearest
+from ..support.names import suggest
 
 __all__ = ["KERNELS", "kernel_scores", "median_distance"]
 
@@ -44,7 +44,7 @@ def kernel_scores(
     tensor([[0., 2.]])
     """
     if kernel not in KERNELS:
-        raise ValueError(f"kernel={kernel!r} is unknown{nearest(kernel, KERNELS)}")
+        raise ValueError(f"kernel={kernel!r} is unknown{suggest(kernel, KERNELS)}")
     if neighbours is not None and not 1 <= neighbours <= len(train):
         raise ValueError(f"neighbours={neighbours!r}: expected None or a number from 1 to {len(train)}.")
     distance = torch.cdist(test, train, compute_mode="donot_use_mm_for_euclid_dist")
