@@ -1,55 +1,28 @@
-"""ascribo: which channels carry which variable, and how sure can I be?"""
+"""ascribo: which channels carry which variable, and how sure can I be?
 
-from . import attribution, cells, evidence, explain, figures, metrics, simulate
-from .data.formats import annotate, from_pynapple, to_pynapple
-from .data.read import read
-from .data.recording import Recording
-from .data.treatment import Treatment
-from .data.variables import align_variables
-from .evidence import select_dimension, shift_test
-from .metrics import decode_variables
-from .model.estimator import ContrastiveEmbedding
-from .model.loading import load
-from .model.sessions import SharedEmbedding
-from .networks.encoders import MLP, Convolution
-from .spaces import Discrete, Follow, Regress, Space, Time
-from .spaces.similarities import Lp
-from .support.records import storable
-from .training.penalty import Auto, Constant, Ramp
-from .version import __version__
+`ascribo.public` lists the names. They are imported when one is used for the first time: torch and scikit-learn take
+seconds, and the command line answers questions about itself without them.
+"""
 
-__all__ = [
-    "MLP",
-    "Auto",
-    "Constant",
-    "ContrastiveEmbedding",
-    "Convolution",
-    "Discrete",
-    "Follow",
-    "Lp",
-    "Ramp",
-    "Recording",
-    "Regress",
-    "SharedEmbedding",
-    "Space",
-    "Time",
-    "Treatment",
-    "__version__",
-    "align_variables",
-    "annotate",
-    "attribution",
-    "cells",
-    "decode_variables",
-    "evidence",
-    "explain",
-    "figures",
-    "from_pynapple",
-    "load",
-    "metrics",
-    "read",
-    "select_dimension",
-    "shift_test",
-    "simulate",
-    "storable",
-    "to_pynapple",
-]
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from .version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from .public import *  # noqa: F403
+else:
+
+    def __getattr__(name):
+        if name == "__all__" or not name.startswith("__"):
+            if find_spec(f"{__name__}.{name}") is not None:  # a folder or module, such as `simulate`
+                return import_module(f"{__name__}.{name}")
+            public = import_module(f"{__name__}.public")
+            if hasattr(public, name):
+                value = globals()[name] = getattr(public, name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *import_module(f"{__name__}.public").__all__})

@@ -1,65 +1,51 @@
-"""What the commands do: `ascribo.cli.main` parses, the library works, this prints the result."""
+"""What the commands do: `ascribo.cli.options` parses, the library works, this prints the result.
+
+progress : every command takes it; False: nothing on standard error but warnings and errors.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load_with_facts
 from ..model.saving import save
-from ..model.store import check_folder, read_run
-from ..networks.encoders import Convolution
-from ..spaces.base import Space
-from ..support.records import decode
+from ..model.store import check_folder
+from ..support.names import first_few, plural, suggest
+from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints
-from .output import Output
+from .info import info
+from .output import print_calls, print_goodness, print_line, print_scores, print_table
 from .reproduce import find_experiment
 from .spaces import SpaceText, build_spaces
 
-__all__ = ["attribute", "demo", "encoder_of", "fit", "info", "reproduce"]
+__all__ = ["attribute", "demo", "fit", "info", "reproduce"]
 
 TABLES = (".csv", ".tsv", ".parquet")
 
 
-def encoder_of(text: str) -> str | Convolution:
-    """The encoder named on the command line.
-
-    >>> encoder_of("convolution:20").window
-    20
-    """
-    kind, _, window = text.partition(":")
-    return Convolution(window=int(window)) if kind == "convolution" and window else text
-
-
-# The commands
-
-
-def demo(out: str) -> None:
+def demo(out: str, progress: bool) -> None:
     """`ascribo demo`."""
     from .demo import run
 
-    result = run(check_folder(out))
-    show = Output()
+    result = run(check_folder(out), progress)
     names = [str(name) for name in result.maps.by_space["space"].values if name not in result.maps.refused]
     for name in names:
-        show.calls(result.maps, name, result.recording.truth)
-    show.line()
+        print_calls(result.maps, name, result.recording.truth)
+    print_line()
     for name in names:
         value = result.auroc.get(name)
         none = "not defined: by the truth every channel carries it"
-        show.line(f"auROC against the truth, {name}: {none if value is None else f'{value:.3f}'}")
-    show.goodness(result.model.goodness_of_fit_)
-    show.line(f"\nWritten in {result.seconds:.0f} s:")
+        print_line(f"auROC against the truth, {name}: {none if value is None else f'{value:.3f}'}")
+    print_goodness(result.model.goodness_of_fit_)
+    print_line()
+    print_line(f"Written in {result.seconds:.0f} s:")
     for what, path in result.files.items():
-        show.line(f"  {what + ':':<16}{path}")
+        print_line(f"  {what + ':':<16}{path}")
 
 
 def fit(
@@ -78,6 +64,7 @@ def fit(
     smooth: float | None,
     transform: str | None,
     jobs: int,
+    progress: bool,
     **parameters: Any,
 ) -> None:
     """`ascribo fit`."""
@@ -85,7 +72,7 @@ def fit(
     if not spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
     chosen = build_spaces(spaces, circular, period, nuisance)
-    if variables is None and Path(data).suffix.lower() in TABLES:
+    if variables is None and _is_table(data):
         variables = tuple(dict.fromkeys(v for space in chosen.values() for v in space.variables))
     how = {
         "channels": channels.split(",") if channels and "," in channels else channels,
@@ -94,10 +81,13 @@ def fit(
         "time": timestamps,
     }
     treated = {"bin_size": bin_size, "smooth": smooth, "transform": transform}
+    say(f"reading {data}", progress)
     recording = _read(data, {**how, **{key: value for key, value in treated.items() if value is not None}})
     checkpoint = run / ".checkpoint"
-    model = ContrastiveEmbedding(chosen, n_jobs=jobs, checkpoint=checkpoint, **parameters)
+    model = ContrastiveEmbedding(chosen, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
+    size = f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps"
+    say(f"fitting {model.seeds} model{plural(model.seeds)} to {size}", progress)
     try:
         model.fit(recording)
     except Exception:  # an interrupted fit keeps its checkpoint, a failed one leaves nothing behind
@@ -105,23 +95,32 @@ def fit(
             discard_checkpoints(checkpoint.glob("*.safetensors"))
             _remove_empty(path for path in (checkpoint, run, *run.parents) if path not in before)
         raise
-    model.set_params(checkpoint=None)
+    model.set_params(checkpoint=None, progress=True)  # those were for this fit
     save(model, run, data={"path": str(Path(data).absolute()), "how": how})
     _remove_empty([checkpoint])
-    show = Output()
-    show.goodness(model.goodness_of_fit_)
-    show.line(f"\nmodel: {run}")
+    print_goodness(model.goodness_of_fit_)
+    print_line()
+    print_line(f"model: {run}")
 
 
-def attribute(run: str, out: str, data: str | None, method: str, samples: int, loss: str, device: str | None):
+def attribute(
+    *,
+    run: str,
+    out: str,
+    data: str | None,
+    session: str | None,
+    method: str,
+    samples: int,
+    loss: str,
+    device: str | None,
+    progress: bool,
+) -> None:
     """`ascribo attribute`."""
     path = Path(out)
     if path.suffix.lower() not in (".nc", ".csv"):
         raise ValueError(f"--out {out}: expected a name that ends in .nc (netCDF) or .csv.")
-    model, facts = load_with_facts(run)
-    source = facts.get("data")
-    if not isinstance(model, ContrastiveEmbedding):
-        raise ValueError(f"{run} holds several sessions: name the folder of one, as {Path(run) / 'session-0'}.")
+    say(f"reading {run}", progress)
+    model, source = _model(run, session)
     if data is None:
         if source is None:
             raise ValueError(f"{run} does not say which file it was fitted to: pass it with --data FILE.")
@@ -129,87 +128,53 @@ def attribute(run: str, out: str, data: str | None, method: str, samples: int, l
             raise ValueError(
                 f"{run} was fitted to {source['path']}, which is gone: pass the recording with --data FILE."
             )
-    if device is not None:
-        model.set_params(device=device)
-    recording = _read_like(data or source["path"], source["how"] if source else {}, model)  # type: ignore[index]
+        data = str(source["path"])
+    model.set_params(progress=progress, **({} if device is None else {"device": device}))
+    say(f"reading {data}", progress)
+    recording = _read_like(data, source["how"] if source else {}, model)
+    say(f"attributing by {method}", progress)
     maps = model.attribute(recording, method=method, samples=samples, loss=loss)
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
-    show = Output()
-    for space, of_space in model.model_.spaces.items():
-        if of_space.nuisance or space in maps.refused:
+    for name, space in model.model_.spaces.items():
+        if space.nuisance or name in maps.refused:
             continue
         if maps.blocks is not None:
-            show.calls(maps, space)
+            print_calls(maps, name)
         else:
-            title = f"Who carries {space}? The strongest first"
-            show.scores(maps, space, title, of_space.variables, most=10)
-    show.line(f"\nmap: {path}")
+            print_scores(maps, name, space.variables, most=10)
+    print_line()
+    print_line(f"map: {path}")
 
 
-def info(run: str, as_json: bool) -> None:
-    """`ascribo info`."""
-    facts, tensors = read_run(run)
-    spaces: dict[str, Space] = decode(facts["spaces"])
-    fit_of = pd.DataFrame(facts["goodness_of_fit"])
-    given = facts["feature_names"] or [f"channel{k}" for k in range(facts["features"])]
-    dropped = [name for k, name in enumerate(given) if k not in set(facts["kept_channels"])]
-    known = {
-        "run": str(run),
-        "ascribo": facts.get("ascribo"),
-        "data": (facts.get("data") or {}).get("path"),
-        "channels": facts["channels"],
-        "dropped_channels": dropped,
-        "treatment": None if (treatment := decode(facts.get("treatment"))) is None else str(treatment),
-        "spaces": {
-            name: {"type": type(space).__name__, **asdict(space)}  # type: ignore[call-overload]
-            for name, space in spaces.items()
-        },
-        "goodness_of_fit": fit_of.to_dict("records"),
-        "lambda": facts["lambda"],
-        "seeds": facts["parameters"]["seeds"],
-        "steps": {"asked": facts["parameters"]["steps"], "done": len(tensors["history.lambda"])},
-    }
-    show = Output()
-    if as_json:
-        show.line(json.dumps(known, indent=1))
-        return
-    names = facts["channels"]
-    shown = ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:4])}, ..., {names[-1]}"
-    show.line(f"run:       {run}")
-    show.line(f"ascribo:   {known['ascribo'] or 'not recorded'}")
-    show.line(f"data:      {known['data'] or 'not recorded'}")
-    show.line(f"channels:  {len(names)} ({shown})")
-    if dropped:
-        show.line(f"dropped:   {', '.join(dropped)} (constant)")
-    if known["treatment"]:
-        show.line(f"treatment: {known['treatment']}")
-    show.line(f"seeds:     {known['seeds']}")
-    show.line("steps:     {done} of {asked}".format(**known["steps"]))
-    show.line(f"λ:         {', '.join(f'{value:.3g}' for value in facts['lambda'])}")
-    for name, space in spaces.items():
-        fields = asdict(space)  # type: ignore[call-overload]
-        said = ", ".join(f"{key}={value}" for key, value in fields.items() if value not in ((), False))
-        show.line(f"space:     {name} = {type(space).__name__}({said})")
-    show.goodness(fit_of)
-
-
-def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool) -> None:
+def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool, progress: bool) -> None:
     """`ascribo reproduce`."""
     experiment = find_experiment(name)
-    result = experiment.run(_folder(out), quick=quick, jobs=jobs, fresh=fresh)
-    show = Output()
-    for title, table in experiment.tables(result).items():
-        show.frame(table, title)
-    show.line()
-    for path in sorted(Path(out).glob(f"{name}.*")):
-        show.line(str(path))
-
-
-def _folder(out: str) -> Path:
-    """Where to write to, refused before any work is done if it cannot be."""
     if Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out} is a file: pass the path of a folder.")
-    return Path(out)
+    result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress)
+    for title, table in experiment.tables(result).items():
+        print_table(table, title)
+    print_line()
+    for path in sorted(Path(out).glob(f"{name}.*")):
+        print_line(str(path))
+
+
+def _model(run: str, session: str | None) -> tuple[ContrastiveEmbedding, dict[str, Any] | None]:
+    """The model to attribute, that of a session if there are several, and where its recording came from."""
+    model, facts = load_with_facts(run)
+    if isinstance(model, ContrastiveEmbedding):
+        if session is not None:
+            raise ValueError(f"--session {session}: {run} is the model of one recording. Leave --session out.")
+        return model, facts.get("data")
+    names = list(model.sessions_)
+    if session is None:
+        raise ValueError(
+            f"{run} holds {len(names)} sessions ({first_few(names)}): choose one with --session NAME, and pass its "
+            "recording with --data FILE."
+        )
+    if session not in names:
+        raise ValueError(f"--session {session}: {run} has no such session{suggest(session, names)}")
+    return model.sessions_[session], None
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:
@@ -218,13 +183,20 @@ def _remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
+def _is_table(path: str) -> bool:
+    return Path(path).suffix.lower() in TABLES
+
+
 def _read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
     """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
-    treatment = model.model_.treatment
+    treatment, names = model.model_.treatment, [str(n) for n in getattr(model, "feature_names_in_", ())]
+    if not how and names and _is_table(path):  # saved from Python: the model knows what to look for
+        variables = [v for space in model.model_.spaces.values() for v in space.variables]
+        how = {"channels": names, "variables": list(dict.fromkeys(variables))}
     binned = Path(path).suffix.lower() == ".nwb"  # as it is read
     recording = _read(path, {**how, "treatment": treatment} if binned else how)
-    if hasattr(model, "feature_names_in_"):  # the columns of another file may come in another order
-        recording = recording.take_channels([str(name) for name in model.feature_names_in_])
+    if names:  # the columns of another file may come in another order
+        recording = recording.take_channels(names)
     return recording if binned or treatment is None else recording.treat(treatment)
 
 

@@ -1,4 +1,4 @@
-"""The demo: a recording whose truth is known, from simulation to calls, in less than a minute."""
+"""The demo: a recording whose truth is known, from simulation to calls, in about a minute."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ..simulate.box import BoxRecording, box
 from ..spaces.follow import Follow
 from ..spaces.time import Time
 from ..support.files import write_atomically
+from ..support.names import plural
+from ..support.progress import say
 
 __all__ = ["Demo", "run"]
 
@@ -48,15 +50,19 @@ def run(
 ) -> Demo:
     """Simulate, fit, attribute, and write all of it to the folder `out`; see `Demo` for what comes back.
 
+    progress : say on standard error what is being done.
     channels, steps : size of the simulated recording; training_steps, seeds : size of the fit.
     """
     began, out = time.monotonic(), Path(out)
+    say(f"simulating {sum(channels)} channels over {steps:,} time steps", progress)
     recording = box(seed=0, observed=2, hidden=2, channels=channels, steps=steps)
     spaces = {"position": Follow(("x", "y"), dim=2), "rest": Time(dim=2)}
     model = ContrastiveEmbedding(
         spaces, seeds=seeds, steps=training_steps, random_state=0, n_jobs=seeds, progress=progress
     )
+    say(f"fitting {seeds} model{plural(seeds)} in {training_steps} training steps", progress)
     model.fit(recording)
+    say("attributing the spaces to the channels", progress)
     maps = model.attribute(recording)
     files = {
         "recording": out / "recording.npz",
@@ -65,6 +71,7 @@ def run(
         "map as a table": out / "map.csv",
         "figure": out / "overview.png",
     }
+    say("drawing", progress)
     figure = figures.overview(model, recording, maps)
     arrays = {"X": recording.X, **{k: v.to_numpy() for k, v in recording.variables.items()}}
     write_atomically(files["recording"], lambda path: np.savez(path, **arrays))  # type: ignore[arg-type]

@@ -1,0 +1,194 @@
+"""What the command line understands. Only the options of the command that is called are put together."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ..version import __version__
+from .reproduce import known_experiments
+
+__all__ = ["COMMANDS", "parser"]
+
+COMMANDS = {
+    "demo": "simulate a recording whose truth is known, fit it, show which channels carry what",
+    "fit": "fit a model to a recording",
+    "attribute": "find out which channels carry which space of a fitted model",
+    "info": "show what is in the folder of a fitted model",
+    "reproduce": "run an experiment, published or our own, from a checkout of the sources",
+}
+"""Name -> what it does."""
+
+
+def parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of a command line: it knows all commands, and the options of the one that is called."""
+    top = argparse.ArgumentParser(
+        prog="ascribo",
+        description="Which channels of a recording carry which variable, and how sure can one be?",
+        epilog="ascribo COMMAND --help tells about the options of a command.",
+    )
+    top.add_argument("--version", action="version", version=f"ascribo {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    for name, what in COMMANDS.items():
+        command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        if argv[:1] == [name]:
+            {"demo": _demo, "fit": _fit, "attribute": _attribute, "info": _info, "reproduce": _reproduce}[name](
+                command
+            )
+            command.add_argument(
+                "--quiet", action="store_true", help="no progress, only the result, warnings and errors"
+            )
+            command.set_defaults(command=name)
+    return top
+
+
+def _demo(demo: argparse.ArgumentParser) -> None:
+    demo.add_argument("--out", default="runs/demo", metavar="RUN", help="folder to write to (%(default)s)")
+
+
+def _info(info: argparse.ArgumentParser) -> None:
+    info.add_argument("run", metavar="RUN", help="folder of a fitted model, of one recording or several sessions")
+    info.add_argument("--json", action="store_true", dest="as_json", help="print it as JSON")
+
+
+def _attribute(attribute: argparse.ArgumentParser) -> None:
+    from ..attribution import METHODS
+
+    attribute.add_argument("run", metavar="RUN", help="folder of a fitted model")
+    attribute.add_argument("--out", required=True, metavar="FILE", help="file to write: .nc (netCDF) or .csv")
+    attribute.add_argument("--data", metavar="FILE", help="the recording (the file that the model was fitted to)")
+    attribute.add_argument("--session", metavar="NAME", help="of a model of several sessions: which one")
+    attribute.add_argument("--method", choices=METHODS, default=METHODS[0], help="(%(default)s)")
+    attribute.add_argument(
+        "--samples",
+        type=_at_least_one,
+        default=20_000,
+        metavar="N",
+        help="average over so many time steps (%(default)s); unique_variance takes all it can use",
+    )
+    attribute.add_argument(
+        "--loss", choices=("squared", "poisson"), default="squared", help="poisson: for channels that are counts"
+    )
+    attribute.add_argument("--device", help="auto, cpu, cuda, ... (the one that the model was fitted on)")
+
+
+def _reproduce(reproduce: argparse.ArgumentParser) -> None:
+    known = known_experiments()
+    if known:
+        reproduce.formatter_class = argparse.RawDescriptionHelpFormatter
+        reproduce.epilog = "experiments:\n" + "\n".join(f"  {name:<19}{what}" for name, what in known.items())
+    reproduce.add_argument("name", metavar="NAME", choices=list(known) or None, help="name of the experiment")
+    reproduce.add_argument("--quick", action="store_true", help="a short version")
+    reproduce.add_argument("--out", default="results", metavar="FOLDER", help="folder to write to (%(default)s)")
+    reproduce.add_argument(
+        "--jobs", type=_at_least_one, default=2, metavar="N", help="processes, one core each (%(default)s)"
+    )
+    reproduce.add_argument("--fresh", action="store_true", help="start over, instead of going on where it stopped")
+
+
+FIT_EXAMPLE = (
+    "Example: ascribo fit rat.npz --follow position=x,y --follow heading=angle:2 --circular angle "
+    "--time rest:3 --out runs/rat. A fit that was interrupted goes on where it stopped when the same "
+    "command is run again."
+)
+
+
+def _fit(fit: argparse.ArgumentParser) -> None:
+    from .spaces import options as space_options
+
+    fit.epilog = FIT_EXAMPLE
+    fit.add_argument("data", metavar="DATA", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
+    fit.add_argument("--out", required=True, metavar="RUN", help="folder to write the model to")
+
+    spaces = fit.add_argument_group("spaces of the embedding, one or more")
+    for option, read in space_options():
+        flag, form = f"--{option.flag}", option.form
+        spaces.add_argument(flag, action="append", dest="spaces", metavar=form, type=read, help=option.help)
+    spaces.add_argument(
+        "--circular", type=_names, default=(), metavar="VAR[,VAR...]", help="variables that are angles"
+    )
+    spaces.add_argument("--period", type=float, help="full turn of the circular variables (2π)")
+    spaces.add_argument(
+        "--nuisance",
+        type=_names,
+        default=(),
+        metavar="NAME[,NAME...]",
+        help="spaces to be accounted for but not reported",
+    )
+
+    reading = fit.add_argument_group("what is what in the file")
+    reading.add_argument(
+        "--channels",
+        metavar="NAMES",
+        help="table: columns a,b,c or what they begin with, cell*; arrays: the name of the matrix",
+    )
+    reading.add_argument(
+        "--variables",
+        type=_names,
+        metavar="NAMES",
+        help="columns or arrays that are variables (in a table: those that a space names)",
+    )
+    reading.add_argument(
+        "--epochs", metavar="NAME", help="labels of epochs, such as trials (epoch, epochs or trial)"
+    )
+    reading.add_argument("--timestamps", metavar="NAME", help="time stamps (time)")
+
+    treatment = fit.add_argument_group("what is done to the channels (`ascribo attribute` does the same)")
+    treatment.add_argument(
+        "--bin-size", type=float, metavar="SECONDS", help="of .nwb files: width of the time bins"
+    )
+    treatment.add_argument(
+        "--smooth", type=float, metavar="SECONDS", help="standard deviation of a Gaussian, within epochs"
+    )
+    treatment.add_argument(
+        "--transform", choices=("sqrt", "zscore"), help="sqrt: makes the noise of counts even; zscore"
+    )
+
+    training = fit.add_argument_group("training")
+    for name, kind, default, text in (
+        ("seeds", int, 4, "number of models, trained from different initial values"),
+        ("steps", int, 3000, "training steps"),
+        ("batch-size", int, 512, "references, positives and negatives in a step"),
+        ("penalty", _penalty, "auto", "weight λ of the Jacobian penalty: auto or a number"),
+        ("encoder", _encoder, "mlp", "mlp, convolution or convolution:WINDOW, WINDOW in time steps"),
+        ("device", str, "auto", "auto, cpu, cuda, ..."),
+        ("random-state", int, 0, "seed of everything that is drawn at random"),
+        ("jobs", int, -1, "processes over which the seeds are spread; -1: one per core"),
+    ):
+        training.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (%(default)s)")
+    training.add_argument(
+        "--hybrid",
+        choices=("whole", "separate"),
+        default="whole",
+        help="whether time spaces see all dimensions or only their own (%(default)s)",
+    )
+    training.add_argument("--drop-constant", action="store_true", help="leave out channels that never change")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _penalty(text: str) -> str | float:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 'auto' nor a number") from None
+
+
+def _encoder(text: str):
+    from ..networks.encoders import Convolution
+
+    kind, _, window = text.partition(":")
+    if kind != "convolution" or not window:
+        return text
+    try:
+        return Convolution(window=int(window))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def _at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number

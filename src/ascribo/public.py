@@ -1,0 +1,55 @@
+"""What `import ascribo` offers. `ascribo/__init__.py` imports it when the first of these names is used."""
+
+from . import attribution, cells, evidence, explain, figures, metrics, simulate
+from .data.formats import annotate, from_pynapple, to_pynapple
+from .data.read import read
+from .data.recording import Recording
+from .data.treatment import Treatment
+from .data.variables import align_variables
+from .evidence import select_dimension, shift_test
+from .metrics import decode_variables
+from .model.estimator import ContrastiveEmbedding
+from .model.loading import load
+from .model.sessions import SharedEmbedding
+from .networks.encoders import MLP, Convolution
+from .spaces import Discrete, Follow, Regress, Space, Time
+from .spaces.similarities import Lp
+from .support.records import storable
+from .training.penalty import Auto, Constant, Ramp
+from .version import __version__
+
+__all__ = [
+    "MLP",
+    "Auto",
+    "Constant",
+    "ContrastiveEmbedding",
+    "Convolution",
+    "Discrete",
+    "Follow",
+    "Lp",
+    "Ramp",
+    "Recording",
+    "Regress",
+    "SharedEmbedding",
+    "Space",
+    "Time",
+    "Treatment",
+    "__version__",
+    "align_variables",
+    "annotate",
+    "attribution",
+    "cells",
+    "decode_variables",
+    "evidence",
+    "explain",
+    "figures",
+    "from_pynapple",
+    "load",
+    "metrics",
+    "read",
+    "select_dimension",
+    "shift_test",
+    "simulate",
+    "storable",
+    "to_pynapple",
+]
