@@ -1,13 +1,14 @@
-# make demo | test | bench | clean. Each sets up what it needs first.
+# make demo | test | bench | same | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
 CEBRA  := .venv-cebra
+OLD    ?= 0c7afd2
 
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: .venv demo test bench clean
+.PHONY: .venv demo test bench same clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -35,6 +36,10 @@ test: .venv
 
 bench: .venv $(CEBRA)/stamp
 	$(VENV)/bin/python -m benchmarks.cpu --cebra-python $(CEBRA)/bin/python
+
+# The numbers of the working tree beside those of an old commit, to the last bit: make same OLD=commit.
+same: .venv
+	$(VENV)/bin/python scripts/same_numbers.py --old $(OLD)
 
 clean:
 	rm -rf $(VENV) $(CEBRA) runs build dist .pytest_cache .ruff_cache .hypothesis
