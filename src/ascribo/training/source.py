@@ -14,6 +14,7 @@ from .objective import Loss
 __all__ = ["DeviceSource", "Source"]
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where the batches of a stack of models come from, and what a batch costs them.
 
