@@ -11,12 +11,11 @@ from torch import nn
 
 import ascribo as asc
 from ascribo.kernels import blocked, reference
-from ascribo.support.records import record
 
 SMALL = {"seeds": 2, "steps": 200, "batch_size": 64, "penalty": 0.0, "progress": False, "learning_rate": 1e-2}
 
 
-@record
+@asc.storable
 @dataclass(frozen=True)
 class Cauchy:
     """ψ(a, b) = -log(1 + ‖a - b‖²): far pairs matter less than under a normal distribution."""
@@ -38,7 +37,7 @@ class Cauchy:
         return temperature**-0.5
 
 
-@record
+@asc.storable
 @dataclass(frozen=True)
 class Tanh:
     """An encoder with one hidden layer of tanh units."""

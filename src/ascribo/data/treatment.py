@@ -11,7 +11,7 @@ import numpy as np
 import scipy.ndimage
 import scipy.signal
 
-from ..support.records import record
+from ..support.records import storable
 from .standardised import channel_statistics, chunks
 from .validation import runs
 
@@ -27,7 +27,7 @@ DIRECT = 64
 """Time steps on either side up to which a Gaussian is summed directly; a wider one by Fourier transform."""
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Treatment:
     """How the channels of a recording were made from what was measured.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..support.records import record
+from ..support.records import storable
 
 __all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window"]
 
@@ -46,7 +46,7 @@ class Limit(nn.Module):
         return self.scale * torch.tanh(h / self.scale) if self.kind == "tanh" else h
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class MLP:
     """The papers' encoder: three layers with GELU, then a linear layer and a limit (001, section 5).
@@ -69,7 +69,7 @@ class MLP:
         return nn.Sequential(*_dense(channels, self.widths, dim), Limit(self.limit, self.scale))
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Convolution:
     """A temporal convolution whose receptive field is exactly `window` time steps, centred on the step.

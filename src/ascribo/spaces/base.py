@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..kernels.terms import Similarity
-from ..support.records import record
+from ..support.records import storable
 from .positives import CircularShift, Positives
 from .sessions import Across, Member
 from .similarities import as_similarity
@@ -35,7 +35,7 @@ def space_kind(cls: Kind) -> Kind:
     """Register a kind of space (as a decorator above `@dataclass`): it can then be saved, loaded, and, if it has an
     `option`, be given on the command line."""
     KINDS[cls.__name__] = cls
-    return record(cls)
+    return storable(cls)
 
 
 @dataclass(frozen=True)

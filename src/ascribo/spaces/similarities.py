@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from ..kernels.terms import Similarity
-from ..support.records import record
+from ..support.records import storable
 
 __all__ = ["Dot", "Lp", "SquaredL2", "as_similarity"]
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class SquaredL2:
     """ψ(a, b) = -‖a - b‖²: a box with Gaussian steps (Schneider et al. 2025, appendix A.2)."""
@@ -45,7 +45,7 @@ class SquaredL2:
         return temperature**-0.5
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Dot:
     """ψ(a, b) = a·b on the unit sphere: von Mises-Fisher steps. The block is normalised to length 1."""
@@ -71,7 +71,7 @@ class Dot:
         return temperature**-0.5
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Lp:
     """ψ(a, b) = -‖a - b‖ₚᵖ, p ≥ 1: generalised normal steps; p ≠ 2 identifies up to permutation.

@@ -21,7 +21,7 @@ __all__ = ["Bar", "bar", "say"]
 
 SILENT = 2.0
 """Seconds of work before the bar is shown."""
-REDRAWN = 0.1
+REDRAWN = 0.2
 """Seconds between two pictures of the bar."""
 LOGGED = 10.0
 """Seconds between two lines in a log file."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..support.records import record
+from ..support.records import storable
 
 __all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "as_schedule", "jacobian_penalty"]
 
@@ -66,7 +66,7 @@ class Schedule(Protocol):
         ...
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Ramp:
     """The papers' schedule: λ = 0, then a linear ramp, then `weight` (001, section 5; fractions of all steps).
@@ -93,7 +93,7 @@ class Ramp:
         return _Planned(self, models, steps)
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Constant(Ramp):
     """λ = `weight` from the first step to the last.
@@ -127,7 +127,7 @@ class _Planned:
         return self.done >= (self.plan.warmup + self.plan.ramp) * self.steps
 
 
-@record
+@storable
 @dataclass(frozen=True)
 class Auto:
     """Finds λ by itself: the largest that keeps the InfoNCE within a tolerance of its minimum at λ = 0.
