@@ -35,6 +35,8 @@ ELEMENTWISE = (
     ),
 )
 """Layers that treat each unit by itself."""
+NEAR = 1e-4
+"""Relative difference of two activations below which their slope is the gradient between them."""
 MISSED = 1e-3
 """Largest part of g that the scores may fail to add up to; rounding leaves 1e-5."""
 
@@ -105,8 +107,8 @@ def _rescale(layer: nn.Module, received: tuple[Tensor, ...], output: Tensor) -> 
     a, b = received[0].detach().chunk(2)
     value, value_base = output.detach().chunk(2)
     delta = a - b
-    # rounding / δ is the error of the quotient, δ² / 24 that of the gradient between: about equal here
-    near = delta.abs() < torch.finfo(a.dtype).eps ** (1 / 3)
+    # the quotient is exact in what it adds up to; only where rounding would decide on it, the gradient is better
+    near = delta.abs() <= NEAR * (a.abs() + b.abs())
     with torch.enable_grad():
         middle = ((a + b) / 2).requires_grad_()
         (between,) = torch.autograd.grad(layer.forward(middle).sum(), middle)

@@ -27,8 +27,8 @@ Product = Callable[[Tensor], Tensor]
 """(vector, parameter) -> the same, multiplied by H + δ."""
 MEMORY = 2**31
 """Bytes that the gradients of training examples may take at a time."""
-LARGEST_SYSTEM = 20_000
-"""Rows of the largest system that is solved at once."""
+LARGEST_SYSTEM = {False: 20_000, True: 50_000}
+"""Rows of the largest system that is solved at once, on a CPU and on a GPU."""
 DENSE = 8192
 """Most parameters for which a Hessian is written out."""
 
@@ -61,7 +61,7 @@ def gauss_newton_influence(
     )
     examples, outputs = first.shape
     size = examples * outputs
-    if size > LARGEST_SYSTEM or 4 * size * objective.parameters > 4 * MEMORY:
+    if size > LARGEST_SYSTEM[train.is_cuda] or 4 * size * objective.parameters > 8 * MEMORY:
         raise ValueError(
             f"{examples} training examples with {outputs} outputs each and {objective.parameters} parameters are "
             "too many for the Gauss-Newton influence at once: pass fewer training examples, or use method='tracin'."

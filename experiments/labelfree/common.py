@@ -1,0 +1,100 @@
+"""What the experiments of this folder share: trained encoders, corrupted copies, intervals, tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ascribo.support.compute import device_of
+
+from . import training
+from .data import Images
+from .networks import Autoencoder, Classifier
+
+__all__ = ["NOISE", "TASKS", "corrupted", "interval", "place", "pretext_models"]
+
+NOISE = math.sqrt(1 / 3)
+"""Standard deviation of the noise of the denoising task: the paper says variance 1/3, its code 0.3."""
+SHOWN = 0.8
+"""Share of the pixels that the inpainting task shows."""
+TASKS = ("reconstruction", "denoising", "inpainting", "classification")
+TEST_AT_ONCE = 1000
+
+
+def place(device: str) -> torch.device:
+    """The device behind a name, with TF32 as torch has it by default."""
+    return device_of(device)
+
+
+def corrupted(task: str, x: Tensor, draws: torch.Generator) -> Tensor:
+    """What a task shows of images."""
+    if task == "denoising":
+        return x + NOISE * torch.randn(x.shape, generator=draws, device=x.device)
+    if task == "inpainting":
+        return x * (torch.rand(x.shape, generator=draws, device=x.device) < SHOWN)
+    return x
+
+
+def pretext_models(
+    task: str,
+    images: Images,
+    seeds: Sequence[int],
+    *,
+    epochs: int,
+    batch_size: int = 128,
+    device: torch.device,
+    budget: float | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> training.Run:
+    """Models of one task, a run for each seed, as a stack: Adam, rate 1e-3, weight decay 1e-5, patience 10."""
+    x, labels = torch.from_numpy(images.train).to(device), torch.from_numpy(images.train_labels).to(device)
+    held, held_labels = torch.from_numpy(images.test).to(device), torch.from_numpy(images.test_labels).to(device)
+    models: list[nn.Module] = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        models.append(Classifier() if task == "classification" else Autoencoder())
+
+    def batch(index: Tensor, draws: torch.Generator) -> tuple[Tensor, ...]:
+        own = x[index]
+        return (own, labels[index]) if task == "classification" else (own, corrupted(task, own, draws))
+
+    def test(draws: torch.Generator) -> list[tuple[Tensor, ...]]:
+        parts = []
+        for rows in torch.arange(len(held), device=device).split(TEST_AT_ONCE):
+            index = rows.expand(len(seeds), -1)
+            own = held[index]
+            other = held_labels[index] if task == "classification" else corrupted(task, own, draws)
+            parts.append((own, other))
+        return parts if len(parts[-1][0][0]) == TEST_AT_ONCE or len(parts) == 1 else parts[:-1]
+
+    return training.train(
+        models,
+        len(x),
+        batch,
+        test,
+        epochs=epochs,
+        batch_size=batch_size,
+        weight_decay=1e-5,
+        seed=seeds[0],
+        device=device,
+        budget=budget,
+        progress=progress,
+    )
+
+
+def interval(values: Any, draws: int = 2000) -> dict[str, float]:
+    """Mean and 95% bootstrap interval over examples (or runs), fit for JSON.
+
+    >>> interval([2.0, 2.0])
+    {'mean': 2.0, 'low': 2.0, 'high': 2.0}
+    """
+    numbers = np.asarray(values, dtype=float)
+    rng = np.random.default_rng(0)
+    means = [numbers[rng.integers(0, len(numbers), len(numbers))].mean() for _ in range(draws)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return {"mean": float(numbers.mean()), "low": float(low), "high": float(high)}

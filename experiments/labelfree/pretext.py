@@ -1,0 +1,155 @@
+"""Do encoders of different tasks see the same? (Crabbé & van der Schaar 2022, tables 1 and 2.)
+
+Reconstruction, denoising and inpainting autoencoders and a classifier of MNIST, five runs each: Pearson correlation
+of their gradient-SHAP maps over test images, and of the nearest-neighbour scores of 1,000 training for 1,000 test
+images. Spearman's is shown beside it: the inverse distance has a heavy tail, which Pearson's follows.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from ascribo import explain
+from ascribo.support.progress import say
+from experiments.shared.many_models import settle
+from experiments.shared.rows import Row, machine, publish, run_grid
+
+from .common import NOISE, TASKS, place, pretext_models
+from .data import images
+
+__all__ = ["FULL", "PUBLISHED", "QUICK", "draw", "run", "tables"]
+
+FULL = {
+    "train": 60_000,
+    "test": 10_000,
+    "explained": 1_000,
+    "epochs": 100,
+    "runs": 5,
+    "noise": 0.0,
+    "budget": 86_400,
+}
+QUICK = {"train": 600, "test": 200, "explained": 100, "epochs": 2, "runs": 2}
+PUBLISHED = {
+    "reconstruction-denoising": (0.39, 0.10),
+    "reconstruction-inpainting": (0.31, 0.11),
+    "denoising-inpainting": (0.32, 0.12),
+    "reconstruction-classification": (0.44, 0.07),
+    "denoising-classification": (0.40, 0.06),
+    "inpainting-classification": (0.32, 0.07),
+}
+"""Features and examples, table 1 and table 2 of the paper."""
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    device: str = "auto",
+    **overrides: Any,
+) -> dict[str, Any]:
+    """Run the experiment; write `labelfree-pretext.json` and `.png` to the folder `out`.
+
+    quick : few images, few epochs, two runs. jobs : processes. overrides : other values for `FULL`; `noise` is that
+    of gradient-SHAP, `budget` bounds the seconds of the training of one task.
+    """
+    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
+    cells = [{**plan, "device": device}]  # the tasks are compared with each other: one row
+    began = time.monotonic()
+    state = out / ".labelfree-pretext"
+    rows, resumed = run_grid(_all, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
+    result = {
+        "experiment": "labelfree-pretext",
+        "protocol": {**plan, "noise_of_denoising": NOISE},
+        "machine": machine(),
+        "elapsed": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,
+        "rows": rows,
+    }
+    return publish("labelfree-pretext", out, result, draw)
+
+
+def _line(row: Row) -> str:
+    return f"{row['data']}: {row['seconds']:.0f} s"
+
+
+def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> Row:
+    began, where = time.monotonic(), place(device)
+    data = images(plan["train"], plan["test"])
+    rng = np.random.default_rng(0)
+    train = torch.from_numpy(data.train[rng.permutation(len(data.train))[:explained]]).to(where)
+    few = torch.from_numpy(data.test[:explained]).to(where)
+    test = torch.from_numpy(data.test).to(where)
+    maps: dict[str, list[np.ndarray]] = {}
+    scores: dict[str, list[np.ndarray]] = {}
+    losses = {}
+    for task in TASKS:
+        tell = lambda text, task=task: say(f"{task} {text}")  # noqa: E731
+        options = {"epochs": plan["epochs"], "device": where, "budget": plan["budget"], "progress": tell}
+        # other seeds for each task: encoders that begin alike stay alike, whatever they are trained for
+        seeds = [1000 * TASKS.index(task) + k for k in range(runs)]
+        done = pretext_models(task, data, seeds, **options)
+        losses[task] = np.min(done.test_losses, axis=0).tolist()
+        maps[task], scores[task] = [], []
+        for model in done.models:
+            shap = {"method": "gradient_shap", "noise": noise, "batch_size": 2048}
+            maps[task].append(explain.features(model.encoder, test, **shap).cpu().numpy())
+            scores[task].append(explain.examples(model.encoder, train, few).values)
+    found = {}
+    for a, b in combinations(TASKS, 2):
+        found[f"{a}-{b}"] = {
+            f"{what} {kind}": [explain.map_correlation(kept[a][k], kept[b][k], kind=kind) for k in range(runs)]
+            for what, kept in (("features", maps), ("examples", scores))
+            for kind in ("pearson", "spearman")
+        }
+    same = {
+        task: [explain.map_correlation(maps[task][j], maps[task][k]) for j, k in combinations(range(runs), 2)]
+        for task in TASKS
+    }
+    spent = round(time.monotonic() - began, 1)
+    return {"data": data.name, "test_loss": losses, "pairs": found, "same_task": same, "seconds": spent}
+
+
+def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """Tables 1 and 2 beside the printed numbers."""
+    row = result["rows"][0]
+    lines = []
+    for pair, values in row["pairs"].items():
+        line: dict[str, Any] = {"encoders": pair}
+        for k, what in enumerate(("features", "examples")):
+            own = values[f"{what} pearson"]
+            line[what] = f"{np.mean(own):.2f} ± {np.std(own):.2f}"
+            line[f"{what}, paper"] = f"{PUBLISHED[pair][k]:.2f}"
+            line[f"{what}, Spearman"] = f"{np.mean(values[f'{what} spearman']):.2f}"
+        lines.append(line)
+    same = pd.DataFrame(
+        [{"task": task, "features": f"{np.mean(v):.2f}"} for task, v in row["same_task"].items() if v]
+    )
+    return {
+        f"{row['data']}: correlation of explanations between tasks": pd.DataFrame(lines),
+        "the same task in two runs": same,
+    }
+
+
+def draw(result: dict[str, Any]):
+    """Correlations of each pair of tasks beside the paper's; returns a matplotlib axis."""
+    from matplotlib import pyplot as plt
+
+    pairs = result["rows"][0]["pairs"]
+    _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    for k, (axis, what) in enumerate(zip(axes, ("features", "examples"), strict=True)):
+        axis.boxplot([values[f"{what} pearson"] for values in pairs.values()])
+        axis.plot(range(1, len(pairs) + 1), [PUBLISHED[pair][k] for pair in pairs], "x", label="paper")
+        axis.set_xticks(range(1, len(pairs) + 1), ["\n".join(pair.split("-")) for pair in pairs], fontsize=6)
+        axis.set(ylabel=f"Pearson correlation, {what}")
+        axis.legend()
+    return axes[0]

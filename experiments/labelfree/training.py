@@ -1,0 +1,107 @@
+"""Training for the encoders of this folder: Adam, early stopping by the test loss, runs as a stack.
+
+The library's own loop is for contrastive pairs of time steps; these models have other losses, but the same idea:
+the parameters of all runs are stacked, and one step serves all of them (`torch.func.vmap`).
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+__all__ = ["Batch", "Run", "train"]
+
+Batch = Callable[[Tensor, torch.Generator], tuple[Tensor, ...]]
+"""From the indices of examples (model, batch) to the model's inputs, each with the model axis first."""
+KEEP_EVERY = 10
+"""Epochs between the checkpoints for TracIn, as in the paper."""
+
+
+@dataclass
+class Run:
+    """Trained models, their test losses by epoch (epoch, model), and states every ten epochs (first model's)."""
+
+    models: list[nn.Module]
+    test_losses: list[list[float]]
+    checkpoints: list[dict[str, Tensor]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def train(
+    models: Sequence[nn.Module],
+    examples: int,
+    batch: Batch,
+    test: Callable[[torch.Generator], list[tuple[Tensor, ...]]],
+    *,
+    epochs: int,
+    batch_size: int,
+    patience: int = 10,
+    rate: float = 1e-3,
+    weight_decay: float = 0.0,
+    seed: int = 0,
+    device: torch.device,
+    budget: float | None = None,
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Run:
+    """Train models of one architecture together, each on its own batches, and keep the best epoch of each.
+
+    examples : how many there are to train on. batch : makes the inputs of a step. test : the inputs of the test
+    loss, in parts, with the model axis first. budget : seconds after which no further epoch begins.
+    """
+    began = time.monotonic()
+    count, draws = len(models), torch.Generator(device).manual_seed(seed)
+    models = [m.to(device) for m in models]
+    skeleton = copy.deepcopy(models[0])
+    parameters, buffers = stack_module_state(list(models))  # type: ignore[arg-type]
+    parameters = {n: p.detach().requires_grad_() for n, p in parameters.items()}
+    adam = optimizer(list(parameters.values()), lr=rate, weight_decay=weight_decay)
+
+    def loss(parameters, buffers, *inputs):
+        if count == 1:  # recurrent layers cannot be stacked
+            own = {n: p[0] for n, p in parameters.items()}, {n: b[0] for n, b in buffers.items()}
+            return functional_call(skeleton, own, tuple(x[0] for x in inputs))[None]
+        call = lambda p, b, *x: functional_call(skeleton, (p, b), x)  # noqa: E731
+        return vmap(call, randomness="different")(parameters, buffers, *inputs)
+
+    best = torch.full((count,), torch.inf, device=device)
+    waited = torch.zeros(count, dtype=torch.int64, device=device)
+    state = {n: v.detach().clone() for n, v in {**parameters, **buffers}.items()}
+    run = Run([], [])
+    for epoch in range(epochs):
+        skeleton.train()
+        order = torch.rand(count, examples, generator=draws, device=device).argsort(1)
+        for start in range(0, examples - examples % batch_size or examples, batch_size):
+            inputs = batch(order[:, start : start + batch_size], draws)
+            gradients = torch.autograd.grad(loss(parameters, buffers, *inputs).sum(), list(parameters.values()))
+            for parameter, gradient in zip(parameters.values(), gradients, strict=True):
+                parameter.grad = gradient
+            adam.step()
+        skeleton.eval()
+        with torch.no_grad():
+            same = torch.Generator(device).manual_seed(seed + 1)  # the same noise in every epoch
+            parts = [loss(parameters, buffers, *inputs) for inputs in test(same)]
+            now = torch.stack(parts).mean(0)
+            better = (now < best) & (waited < patience)
+            for name, value in {**parameters, **buffers}.items():
+                shape = (count, *(1 for _ in value.shape[1:]))
+                state[name] = torch.where(better.view(shape), value.detach(), state[name])
+            best = torch.where(better, now, best)
+            waited = torch.where(better, 0, waited + 1)
+        run.test_losses.append(now.tolist())
+        if epoch % KEEP_EVERY == KEEP_EVERY - 1:
+            run.checkpoints.append({n: v[0].detach().clone() for n, v in {**parameters, **buffers}.items()})
+        progress(f"epoch {epoch + 1}/{epochs}: test loss {float(now.mean()):.4f}")
+        if bool((waited >= patience).all()) or (budget is not None and time.monotonic() - began > budget):
+            break
+    for k, model in enumerate(models):
+        model.load_state_dict({n: v[k] for n, v in state.items()})
+        run.models.append(model.eval())
+    run.seconds = time.monotonic() - began
+    return run

@@ -1,0 +1,183 @@
+"""Do disentangled units look at different pixels? (Crabbé & van der Schaar 2022, figures 6 and 8.)
+
+β-VAEs and TC-VAEs with β 1, 5 and 10, twenty runs each, on MNIST (3 units) and on drawn sprites like dSprites (6
+units). Gradient-SHAP of each unit: Pearson correlation between units, the entropy of a pixel's saliency over units,
+and Spearman's correlation of both with β. All VAEs of one data set train as one stack.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ascribo import explain
+from ascribo.support.progress import say
+from experiments.shared.many_models import settle
+from experiments.shared.rows import Row, machine, publish, run_grid
+
+from . import training
+from .common import place
+from .data import images, sprites
+from .networks import VAE
+
+__all__ = ["FULL", "PUBLISHED", "QUICK", "draw", "run", "tables"]
+
+BETAS, KINDS = (1.0, 5.0, 10.0), ("beta", "tc")
+UNITS = {"mnist": 3, "sprites": 6}
+PUBLISHED = {"mnist": (-0.15, -0.56), "sprites": (0.43, -0.76)}
+"""Spearman's correlation of β with Pearson's between units, and with the entropy."""
+FULL = {
+    "data": ("mnist", "sprites"),
+    "runs": 20,
+    "images": 60_000,
+    "sprites": 30_000,
+    "test": 1_000,
+    "epochs": 100,
+    "samples": 50,
+    "together": 60,
+    "budget": 86_400,
+}
+QUICK = {"runs": 1, "images": 256, "sprites": 128, "test": 50, "epochs": 1, "samples": 5}
+BATCH = 128
+
+
+def run(
+    out: str | Path = "results",
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: bool = True,
+    device: str = "auto",
+    **overrides: Any,
+) -> dict[str, Any]:
+    """Run the experiment; write `labelfree-vae.json` and `.png` to the folder `out`.
+
+    quick : one run, few images, one epoch. jobs : processes, one for each stack of `together` models. overrides :
+    other values for `FULL`; `budget` bounds the seconds of the training of one stack.
+    """
+    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
+    names, runs, together = plan.pop("data"), plan.pop("runs"), plan.pop("together")
+    models = [(kind, beta, seed) for seed, kind, beta in product(range(runs), KINDS, BETAS)]
+    cells = [
+        {**plan, "name": name, "models": models[k : k + together], "device": device}
+        for name in names
+        for k in range(0, len(models), together)
+    ]
+    began = time.monotonic()
+    state = out / ".labelfree-vae"
+    rows, resumed = run_grid(_stack, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
+    result = {
+        "experiment": "labelfree-vae",
+        "protocol": {**plan, "data": list(names), "runs": runs, "betas": BETAS, "kinds": KINDS},
+        "machine": machine(),
+        "elapsed": round(time.monotonic() - began, 1),
+        "rows_of_an_interrupted_run": resumed,
+        "rows": rows,
+    }
+    return publish("labelfree-vae", out, result, draw)
+
+
+def _line(row: Row) -> str:
+    return f"{row['name']}: {len(row['models'])} models, {row['epochs']} epochs, {row['seconds']:.0f} s"
+
+
+def _stack(name: str, models: list[tuple[str, float, int]], device: str, **plan: Any) -> Row:
+    began, where = time.monotonic(), place(device)
+    if name == "mnist":
+        data = images(plan["images"], plan["test"])
+        said, x, test = data.name, *(pad(torch.from_numpy(v), [2] * 4).to(where) for v in (data.train, data.test))
+    else:
+        drawn = torch.from_numpy(sprites(plan["sprites"] + plan["test"])).to(where)
+        said, x, test = "drawn sprites (stand-in for dSprites)", drawn[: plan["sprites"]], drawn[plan["sprites"] :]
+    units, count = UNITS[name], len(models)
+    built: list[torch.nn.Module] = []
+    for _, _, seed in models:
+        torch.manual_seed(seed)
+        built.append(VAE(units, x.shape[-1], len(x)))
+    beta = torch.tensor([float(b) for _, b, _ in models], device=where)
+    total = torch.tensor([float(kind == "tc") for kind, _, _ in models], device=where)
+
+    def inputs(own: Tensor, draws: torch.Generator) -> tuple[Tensor, ...]:
+        return own, torch.randn(count, own.shape[1], units, generator=draws, device=where), beta, total
+
+    done = training.train(
+        built,
+        len(x),
+        lambda index, draws: inputs(x[index], draws),
+        lambda draws: [
+            inputs(part.expand(count, *part.shape), draws) for part in test.split(BATCH)[: len(test) // BATCH or 1]
+        ],
+        epochs=plan["epochs"],
+        batch_size=BATCH,
+        weight_decay=1e-5,
+        device=where,
+        budget=plan["budget"],
+        progress=lambda text: say(f"{name} {text}"),
+    )
+    found = []
+    for (kind, b, seed), model, loss in zip(models, done.models, np.min(done.test_losses, axis=0), strict=True):
+        shap = {"method": "gradient_shap", "samples": plan["samples"], "unit": "all"}
+        scores = explain.features(model.encoder, test, **shap, batch_size=500).cpu().numpy()
+        between, entropy = explain.unit_correlation(scores), explain.unit_entropy(scores)
+        found.append(
+            {
+                "kind": kind,
+                "beta": b,
+                "seed": seed,
+                "test_loss": float(loss),
+                "correlation": None if np.isnan(between) else between,
+                "entropy": entropy,
+            }
+        )
+    spent = round(time.monotonic() - began, 1)
+    return {"name": name, "data": said, "models": found, "epochs": len(done.test_losses), "seconds": spent}
+
+
+def _by_data(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    names = dict.fromkeys(row["name"] for row in result["rows"])
+    return {
+        n: pd.DataFrame([m for row in result["rows"] if row["name"] == n for m in row["models"]]) for n in names
+    }
+
+
+def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """Figures 6 and 8 in numbers, and Spearman's correlations beside the printed ones."""
+    shown, lines = {}, []
+    for name, table in _by_data(result).items():
+        means = table.groupby(["kind", "beta"])[["correlation", "entropy"]].agg(["mean", "std"]).round(3)
+        means.columns = [f"{a} ({b})" for a, b in means.columns]
+        shown[f"{name}: units of VAEs"] = means.reset_index()
+        known = table.dropna()
+        for k, what in enumerate(("correlation", "entropy")):
+            rho = spearmanr(known["beta"], known[what]).statistic
+            lines.append({"data": name, "β with": what, "ours": f"{rho:.2f}", "paper": f"{PUBLISHED[name][k]:.2f}"})
+    shown["Spearman's correlation"] = pd.DataFrame(lines)
+    return shown
+
+
+def draw(result: dict[str, Any]):
+    """Box plots of correlation and entropy by β; returns a matplotlib axis."""
+    from matplotlib import pyplot as plt
+
+    data = _by_data(result)
+    _, axes = plt.subplots(2, len(data), figsize=(4 * len(data), 6), squeeze=False, layout="constrained")
+    for column, (name, table) in zip(axes.T, data.items(), strict=True):
+        for axis, what in zip(column, ("correlation", "entropy"), strict=True):
+            for k, kind in enumerate(KINDS):
+                own = table[table["kind"] == kind].dropna()
+                values = [own[own["beta"] == b][what] for b in BETAS]
+                at = np.arange(len(BETAS)) * 3 + k
+                axis.boxplot(values, positions=at, boxprops={"color": f"C{k}"}, manage_ticks=False)
+            axis.set_xticks(np.arange(len(BETAS)) * 3 + 0.5, [f"β = {b:g}" for b in BETAS])
+            axis.set(title=name if what == "correlation" else "", ylabel=f"{what} (β-VAE left, TC-VAE right)")
+    return axes[0, 0]
