@@ -2,6 +2,7 @@
 
 - `regcl`: the tables and figures of Schneider et al. (2025), and what they leave open.
 - `validation`: whether ascribo's own calls and tests keep their promises, on simulated and on real recordings.
+- `labelfree`: explaining encoders without labels, after Crabbé & van der Schaar (2022).
 - `shared`: the machinery of all of them; nothing in it knows of a particular experiment.
 """
 
@@ -60,6 +61,23 @@ EXPERIMENTS = {
     "navigation-timing": Entry(
         "regcl.navigation_timing",
         "training and attribution times beside cebra and captum (Schneider et al. 2025, tables 4 and 5)",
+    ),
+    "labelfree-consistency": Entry(
+        "labelfree.consistency",
+        "masked features and labels of top examples (Crabbé & van der Schaar 2022, figures 2 and 3)",
+    ),
+    "labelfree-roar": Entry(
+        "labelfree.roar", "retraining without important pixels (Crabbé & van der Schaar 2022, figure 7)"
+    ),
+    "labelfree-pretext": Entry(
+        "labelfree.pretext",
+        "do encoders of different tasks see the same? (Crabbé & van der Schaar 2022, tables 1 and 2)",
+    ),
+    "labelfree-vae": Entry(
+        "labelfree.vae", "saliency of units of disentangled VAEs (Crabbé & van der Schaar 2022, figures 6 and 8)"
+    ),
+    "labelfree-blocks": Entry(
+        "labelfree.blocks", "influence of blocks of time on the contrastive loss beside retraining without them"
     ),
 }
 """Name -> entry: the one place where an experiment is registered."""

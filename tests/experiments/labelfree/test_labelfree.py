@@ -1,0 +1,135 @@
+"""The label-free experiments: their data and networks, that runs end in tables, and that masks stay with images."""
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.labelfree import blocks, consistency, data, networks, pretext, roar, training, vae
+
+TINY = {"progress": False, "device": "cpu", "fresh": True}
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch, tmp_path):
+    """No real data: the named stand-ins."""
+    monkeypatch.setenv("ASCRIBO_DATA", str(tmp_path))
+
+
+def test_stand_ins_are_named_and_in_range():
+    images = data.images(50, 20)
+    assert "stand-in for MNIST" in images.name and images.train.shape == (50, 1, 28, 28)
+    assert 0 <= images.train.min() and images.train.max() <= 1 and set(images.test_labels) <= set(range(10))
+    name, beats, abnormal = data.heartbeats()
+    assert "stand-in for ECG5000" in name and beats.shape == (5000, 140) and 0.3 < abnormal.mean() < 0.5
+    shapes = data.coloured_shapes(30, 10)
+    assert shapes.train.shape == (30, 3, 32, 32) and "CIFAR-10" in shapes.name
+    drawn = data.sprites(20)
+    assert set(np.unique(drawn)) == {0, 1} and (drawn.mean((1, 2, 3)) > 0.002).all()
+
+
+def test_real_data_where_they_are(data_dir, monkeypatch):
+    monkeypatch.setenv("ASCRIBO_DATA", str(data_dir))
+    images = data.images(10, 5)
+    assert images.name == "MNIST" and images.train.max() == 1 and images.train.shape == (10, 1, 28, 28)
+    assert data.heartbeats()[0] == "ECG5000"
+
+
+def test_architectures_are_those_of_the_paper():
+    x = torch.rand(3, 1, 28, 28)
+    model = networks.Autoencoder()
+    assert model.encoder(x).shape == (3, 4) and model.decoder(model.encoder(x)).shape == x.shape
+    assert model.encoder[8].in_features == 288 and model.encoder[8].out_features == 128
+    assert networks.SequenceAutoencoder(5).encoder.first.hidden_size == 10
+    assert networks.SimCLR().encoder(torch.rand(2, 3, 32, 32)).shape == (2, 512)
+    for side, units in ((32, 3), (64, 6)):
+        model = networks.VAE(units, side, 100)
+        image = torch.rand(2, 1, side, side)
+        assert (
+            model.encoder(image).shape == (2, units) and model.decoder(torch.zeros(2, units)).shape == image.shape
+        )
+
+
+def test_tc_vae_with_beta_one_is_the_plain_vae():
+    torch.manual_seed(0)
+    model, x, noise = networks.VAE(3, 32, 100), torch.rand(4, 1, 32, 32), torch.randn(4, 3)
+    one, plain = torch.tensor(1.0), torch.tensor(0.0)
+    torch.testing.assert_close(model(x, noise, one, one), model(x, noise, one, plain))
+    assert model(x, noise, torch.tensor(5.0), plain) > model(x, noise, one, plain)
+
+
+def test_a_stack_trains_as_its_models_would_alone():
+    x = torch.rand(64, 1, 28, 28)
+
+    def build():
+        models = []
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            models.append(networks.Autoencoder())
+        return models
+
+    order = torch.arange(64)
+
+    def fit(models):
+        count = len(models)
+        return training.train(
+            models, 64, lambda index, draws: (x[order.expand(count, -1)],) * 2,
+            lambda draws: [(x.expand(count, *x.shape),) * 2], epochs=2, batch_size=64, device=torch.device("cpu"),
+        )  # fmt: skip
+
+    together = fit(build())
+    for k, model in enumerate(build()):
+        alone = fit([model])
+        assert together.test_losses[-1][k] == pytest.approx(alone.test_losses[-1][0], rel=1e-4)
+        with torch.no_grad():  # biases before batch normalisation have no gradient but rounding: compare outputs
+            torch.testing.assert_close(
+                together.models[k].encoder(x), alone.models[0].encoder(x), rtol=1e-2, atol=1e-3
+            )
+
+
+def test_training_keeps_the_best_epoch_and_stops():
+    model = torch.nn.Linear(1, 1)
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = model
+
+        def forward(self, x, y):
+            return (self.linear(x) - y).square().mean()
+
+    losses = iter([3.0, 1.0, 2.0, 2.0, 2.0, 0.0])
+    fixed = lambda draws: [(torch.zeros(1, 1, 1), torch.full((1, 1, 1), next(losses)))]  # noqa: E731
+    step = lambda index, draws: (torch.zeros(1, 4, 1), torch.zeros(1, 4, 1))  # noqa: E731
+    torch.nn.init.zeros_(model.bias)
+    done = training.train([Loss()], 4, step, fixed, epochs=20, batch_size=4, patience=3, device=torch.device("cpu"))
+    assert [round(v[0]) for v in done.test_losses] == [9, 1, 4, 4, 4]
+
+
+def test_blocks_left_out_are_not_drawn():
+    recording, spaces = blocks._problem("box", 400)
+    labels = np.arange(400) // 100
+    options = {"steps": 3, "batch": 32, "seeds": [0], "widths": (4,), "device": "cpu"}
+    _, parameters, stack = blocks.leave_out(recording, spaces, labels, **options)
+    assert [name for name, _ in stack] == [-1, 0, 1, 2, 3]
+    weights = next(iter(parameters.values()))
+    assert len(weights) == 5 and len({float(w.sum()) for w in weights}) == 5
+
+
+@pytest.mark.parametrize(
+    ("experiment", "options"),
+    [
+        (consistency, {"parts": ("mnist", "ecg-features", "ecg-examples", "simclr"), "train": 200, "test": 60,
+                       "explained": 50, "epochs": 1, "beat_epochs": 1, "shapes": 64, "points": 3}),
+        (roar, {"train": 150, "test": 50, "epochs": 1, "sizes": (50,)}),
+        (pretext, {"train": 150, "test": 50, "explained": 30, "epochs": 1}),
+        (vae, {"images": 64, "sprites": 64, "test": 20, "samples": 2}),
+        (blocks, {"length": 600, "steps": 10, "blocks": 4, "references": 80, "orders": 20}),
+    ],
+)  # fmt: skip
+def test_quick_forms_end_in_tables(experiment, options, tmp_path):
+    result = experiment.run(tmp_path, quick=True, **TINY, **options)
+    shown = experiment.tables(result)
+    assert all(len(table) for table in shown.values())
+    assert (tmp_path / f"{result['experiment']}.json").exists() and (
+        tmp_path / f"{result['experiment']}.png"
+    ).exists()
