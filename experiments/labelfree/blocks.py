@@ -29,13 +29,12 @@ from ascribo.explain.contrastive import ContrastiveLoss, draw_comparisons
 from ascribo.metrics import auroc
 from ascribo.model.fitting import prepare
 from ascribo.spaces.pairs import Pairs
-from ascribo.support.compute import device_of, one_thread
+from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
-from ascribo.training.host import EagerSteps
-from ascribo.training.loop import run_steps
 from ascribo.training.penalty import Constant
+from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.stacks import train_stack
+from ascribo.training.train import train_source
 from experiments.shared.many_models import settle
 from experiments.shared.rows import Row, machine, publish, run_grid
 from experiments.validation import track
@@ -133,18 +132,13 @@ def leave_out(
         problems += [replace(whole, pairs=pairs)] * len(seeds)  # on a GPU the same object is there once
         stack += [(name, seed) for seed in seeds]
     settings = Settings(steps, batch, 1e-3, Constant(0.0), device=str(device))
-    chosen = [seed for _, seed in stack]
-    if torch.device(device).type == "cuda":
-        trained = train_stack(problems, chosen, [Constant(0.0)] * len(stack), settings)
-        return prepared, trained.parameters, stack
-    with one_thread():
-        engine = EagerSteps(problems, chosen, settings)
-        trained = run_steps(engine, whole.objectives, len(stack), settings, "", True, None)
+    source = RecordingSource(problems, [seed for _, seed in stack], device=device)
+    trained = train_source(source, settings)
     return prepared, trained.parameters, stack
 
 
 def _influence(part: str, device: str, **plan: Any) -> Row:
-    where = device_of(device)
+    where = resolve_device(device)
     data, spaces = _problem(part, plan["length"])
     count = plan["blocks"]
     blocks = np.minimum(np.arange(len(data)) * count // len(data), count - 1)

@@ -10,13 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ascribo.support.compute import device_of
-
 from . import training
 from .data import Images
 from .networks import Autoencoder, Classifier
 
-__all__ = ["NOISE", "TASKS", "corrupted", "interval", "place", "pretext_models"]
+__all__ = ["NOISE", "TASKS", "corrupted", "interval", "pretext_models"]
 
 NOISE = math.sqrt(1 / 3)
 """Standard deviation of the noise of the denoising task: the paper says variance 1/3, its code 0.3."""
@@ -24,11 +22,6 @@ SHOWN = 0.8
 """Share of the pixels that the inpainting task shows."""
 TASKS = ("reconstruction", "denoising", "inpainting", "classification")
 TEST_AT_ONCE = 1000
-
-
-def place(device: str) -> torch.device:
-    """The device behind a name, with TF32 as torch has it by default."""
-    return device_of(device)
 
 
 def corrupted(task: str, x: Tensor, draws: torch.Generator) -> Tensor:

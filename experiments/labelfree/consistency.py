@@ -24,12 +24,13 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, conv2d, grid_sample
 
 from ascribo import explain
+from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.many_models import settle
 from experiments.shared.rows import Row, machine, publish, run_grid
 
 from . import training
-from .common import NOISE, interval, place, pretext_models
+from .common import NOISE, interval, pretext_models
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
 
@@ -101,7 +102,7 @@ def run(
 def _part(part: str, device: str, **plan: Any) -> Row:
     work = {"mnist": _mnist, "ecg-features": _ecg_features, "ecg-examples": _ecg_examples, "simclr": _simclr}[part]
     began = time.monotonic()
-    return {"part": part, **work(place(device), **plan), "seconds": round(time.monotonic() - began, 1)}
+    return {"part": part, **work(resolve_device(device), **plan), "seconds": round(time.monotonic() - began, 1)}
 
 
 def _line(row: Row) -> str:

@@ -17,11 +17,12 @@ import pandas as pd
 import torch
 
 from ascribo import explain
+from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.many_models import settle
 from experiments.shared.rows import Row, machine, publish, run_grid
 
-from .common import NOISE, TASKS, place, pretext_models
+from .common import NOISE, TASKS, pretext_models
 from .data import images
 
 __all__ = ["FULL", "PUBLISHED", "QUICK", "draw", "run", "tables"]
@@ -83,7 +84,7 @@ def _line(row: Row) -> str:
 
 
 def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> Row:
-    began, where = time.monotonic(), place(device)
+    began, where = time.monotonic(), resolve_device(device)
     data = images(plan["train"], plan["test"])
     rng = np.random.default_rng(0)
     train = torch.from_numpy(data.train[rng.permutation(len(data.train))[:explained]]).to(where)

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from ascribo import explain
+from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.many_models import settle
 from experiments.shared.rows import Row, machine, publish, run_grid
 
 from . import training
-from .common import NOISE, corrupted, place, pretext_models
+from .common import NOISE, corrupted, pretext_models
 from .data import images
 from .networks import Autoencoder
 
@@ -77,7 +78,7 @@ def _line(row: Row) -> str:
 
 
 def _one(seed: int, device: str, **plan: Any) -> Row:
-    began, where = time.monotonic(), place(device)
+    began, where = time.monotonic(), resolve_device(device)
     data = images(plan["train"], plan["test"])
     options = {"epochs": plan["epochs"], "device": where, "budget": plan["budget"]}
     first = pretext_models("denoising", data, [seed], **options, progress=lambda text: say(f"first {text}"))

@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ascribo import explain
+from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.many_models import settle
 from experiments.shared.rows import Row, machine, publish, run_grid
 
 from . import training
-from .common import place
 from .data import images, sprites
 from .networks import VAE
 
@@ -92,7 +92,7 @@ def _line(row: Row) -> str:
 
 
 def _stack(name: str, models: list[tuple[str, float, int]], device: str, **plan: Any) -> Row:
-    began, where = time.monotonic(), place(device)
+    began, where = time.monotonic(), resolve_device(device)
     if name == "mnist":
         data = images(plan["images"], plan["test"])
         said, x, test = data.name, *(pad(torch.from_numpy(v), [2] * 4).to(where) for v in (data.train, data.test))
