@@ -21,18 +21,18 @@ import numpy as np
 import torch
 
 import ascribo as asc
+from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.networks.encoders import build_encoder
 from ascribo.networks.losses import infonces
 from ascribo.networks.stack import Embedder
 from ascribo.training.adam import Adam
+from ascribo.training.chunks import CHUNK
 from ascribo.training.graphs import GraphSteps
 from ascribo.training.loop import run_steps
-from ascribo.training.objective import contrastive_objectives
+from ascribo.training.objective import objectives_of
 from ascribo.training.penalty import Constant, Ramp
-from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.steps import STEPS_PER_CHUNK
 from benchmarks.problems import problem_of, spaces_of
 from experiments.shared.rows import machine, write_json
 
@@ -76,17 +76,16 @@ def milliseconds(data: asc.Recording, models: int, batch: int, chunks: int = 6) 
     torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
     settings = Settings(10**6, batch, 1e-3, Constant(0.1), device="cuda")
-    source = RecordingSource([problem_of(data, spaces)] * models, range(models), device="cuda")
-    steps = GraphSteps(source, settings)
-    weights = np.full((STEPS_PER_CHUNK, models), 0.1)
+    steps = GraphSteps([problem_of(data, spaces)], [0] * models, list(range(models)), settings)
+    weights = np.full((CHUNK, models), 0.1)
     steps.run(0, weights)
     torch.cuda.synchronize()
     ready, taken = time.perf_counter() - began, []
     for k in range(chunks):
         began = time.perf_counter()
-        steps.run((k + 1) * STEPS_PER_CHUNK, weights)
+        steps.run((k + 1) * CHUNK, weights)
         torch.cuda.synchronize()
-        taken.append((time.perf_counter() - began) / STEPS_PER_CHUNK * 1e3)
+        taken.append((time.perf_counter() - began) / CHUNK * 1e3)
     step = statistics.median(taken)
     return {
         "ms_per_step": step,
@@ -107,7 +106,7 @@ def attribution(data: asc.Recording) -> dict[str, float]:
         for _ in range(4):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            maps = model.attribute(data, method=method, samples=None)
+            maps = model.attribute(data, method=method, samples="all")
             torch.cuda.synchronize()
             taken.append(time.perf_counter() - began)
         out[method] = statistics.median(taken[1:])
@@ -139,8 +138,8 @@ def precision(data: asc.Recording, models: int = 8, steps: int = 2000) -> dict[s
     settings = Settings(steps, 512, 1e-3, Ramp(0.1), device="cuda")
     out = {}
     for name, kind in (("TF32", "high"), ("float32", "highest")):
-        source = RecordingSource([item.problem] * models, range(models), device="cuda")
-        trained = run_steps(GraphSteps(source, settings, precision=kind), progress=False)
+        engine = GraphSteps([item.problem], [0] * models, list(range(models)), settings, precision=kind)
+        trained = run_steps(engine, item.problem.objectives, models, settings, "", False, None)
         out[name] = scores(item, trained.parameters, "cuda")
     return out
 
@@ -152,11 +151,14 @@ def scores(item: Prepared, parameters: dict[str, torch.Tensor], device: str) -> 
     fits = finish(
         [item] * models, each, [[k] for k in range(models)], batch_size=512, device=device, progress=False
     )
-    chosen = np.linspace(0, len(data) - 1, min(20_000, len(data))).astype(np.int64)
+    every = np.linspace(0, len(data) - 1, min(20_000, len(data))).astype(np.int64)
+
+    def auroc(model: FittedModel, method: str) -> float:
+        index = every if "samples" in asc.attribution.METHODS[method].takes else None
+        return asc.attribution.attribute(model.to(device), data, method, index).auroc(data, "position")
+
     return {
-        method: float(
-            np.mean([m.to(device).attribute(data, method, chosen).auroc(data, "position") for m, _ in fits])
-        )
+        method: float(np.mean([auroc(model, method) for model, _ in fits]))
         for method in ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "neuron_gradient")
     }
 
@@ -193,7 +195,7 @@ def parts(models: int, batch: int) -> dict[str, float]:
     parameters = {name: value.cuda().requires_grad_() for name, value in first.items()}
     x, u = draw(models, 4 * batch, 50), draw(models, batch, 50)
     z = [(3 * draw(models, batch, 6)).requires_grad_() for _ in range(4)]
-    terms = [o.terms for o in contrastive_objectives(spaces, "whole")]
+    terms = [o.terms for o in objectives_of(spaces, "whole")]
     adam = Adam(parameters.values(), torch.tensor(1e-3, device="cuda"))
     gradients = [torch.zeros_like(parameter) for parameter in parameters.values()]
 

@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 import torch
 
-from ascribo import attribution
+from ascribo.attribution.unique_variance import score
 
 # The machine's cores are for the test processes; threads inside one would fight over them.
 torch.set_num_threads(1)
@@ -40,9 +40,6 @@ def fair_unique_variance():
 
 
 def _with_steps(steps):
-    whole = attribution.unique_variance
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            attribution, "unique_variance", lambda *a, **options: whole(*a, **{**options, "steps": steps})
-        )
+        patch.setattr(score, "MOST_TRAINING_STEPS", steps)
         yield

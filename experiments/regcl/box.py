@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ascribo import figures
+from ascribo import attribution, figures
 from ascribo.metrics.scores import linear_r2
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.simulate.box import box
@@ -119,7 +119,8 @@ def data_set(dim: int, data_seed: int, steps: int, samples: int, model: Mapping[
     # a collapsed space has no map, which tells as much as one drawn at random
     auroc, deficient = dict.fromkeys(METHODS, 0.5), None
     if "position" not in collapsed:
-        maps = {m: fitted.attribute(data, method=m, samples=samples) for m in METHODS}
+        some = {m: samples if "samples" in attribution.METHODS[m].takes else None for m in METHODS}
+        maps = {m: fitted.attribute(data, method=m, samples=some[m]) for m in METHODS}
         auroc = {m: found.auroc(data, "position") for m, found in maps.items()}
         deficient = maps["inverted_neuron_gradient"].rank_deficient
     z, blocks = fitted.transform(data), layout(fitted.model_.spaces)

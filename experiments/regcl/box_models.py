@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ascribo.attribution import attribute
 from ascribo.attribution.maps import AttributionMaps
-from ascribo.attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
-from ascribo.attribution.unique_variance.unique import unique_variance
+from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, make_problems, score_problems
 from ascribo.data.recording import Recording
 from ascribo.data.segments import evenly
 from ascribo.data.standardised import StandardisedChannels, channel_statistics
 from ascribo.metrics.scores import auroc, linear_r2
-from ascribo.model.fitted import FittedModel, questions_of
+from ascribo.model.fitted import FittedModel
 from ascribo.networks.alignment import Alignment
 from ascribo.networks.encoders import MLP
 from ascribo.simulate.box import BoxRecording, box
@@ -153,7 +153,7 @@ def entry_scores(
     """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
     same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)
     plain = replace(model, alignment=Alignment(torch.zeros_like(same[:, 0]), same, same, 0))
-    found = plain.attribute(data, method, steps, standard=standard).by_dimension
+    found = attribute(plain, data, method, steps, X=standard).by_dimension
     assert found is not None  # only the unique variance has none
     return found.values[:, found["space"].values == space]
 
@@ -178,13 +178,13 @@ def unique_scores(
     found: list[Scores] = []
     for start in range(0, len(cells), TOGETHER):
         part = slice(start, start + TOGETHER)
-        answers = unique_variance(
-            [replace(asked, x=asked.x / asked.x.std(0)) for asked in questions_of(models[part], recordings[part])],
+        scores = score_problems(
+            [replace(own, x=own.x / own.x.std(0)) for own in make_problems(models[part], recordings[part])],
             [[cell["data_seed"]] for cell in cells[part]],
-            steps=min(UNIQUE_STEPS, cells[0]["steps"]),
+            steps=min(MOST_TRAINING_STEPS, cells[0]["steps"]),
             progress=False,
         )
-        found += [dict(zip(answer.question.spaces, answer.delta.mean((0, 3)), strict=True)) for answer in answers]
+        found += [dict(zip(own.problem.spaces, own.by_block.mean((0, 3)), strict=True)) for own in scores]
     return found
 
 
@@ -227,7 +227,7 @@ def judge(
         if method == "unique_variance":
             add("channels", method, unique[space])
             continue
-        maps = model.attribute(data, method, every[method], standard=standard)
+        maps = attribute(model, data, method, every[method], X=standard)
         add("channels", method, channel_scores(maps, spread, space))
         if method in ("inverted_neuron_gradient", "tangent"):
             out["rank_deficient"][method] = round(maps.rank_deficient, 4)

@@ -17,14 +17,15 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ascribo.attribution import attribute
 from ascribo.attribution.maps import AttributionMaps
-from ascribo.attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
+from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, unique_variance_maps
 from ascribo.cells.grids import score_grids
 from ascribo.cells.scores import Binned, assign_bins, smooth_maps
 from ascribo.data.segments import evenly
 from ascribo.metrics.decoding import decode_variables
 from ascribo.metrics.scores import auroc
-from ascribo.model.fitted import FittedModel, unique_variances
+from ascribo.model.fitted import FittedModel
 from ascribo.simulate.navigation import NavigationRecording, navigation
 from ascribo.spaces.base import Space, layout
 from ascribo.spaces.follow import Follow
@@ -104,9 +105,9 @@ def together(
     """Unique variance of all models of position alone; of those of all variables maps, which have error bars."""
     if cells[0]["mode"] != ALL:
         return box_models.unique_scores(cells, recordings, models)
-    steps = min(UNIQUE_STEPS, cells[0]["steps"])
+    steps = min(MOST_TRAINING_STEPS, cells[0]["steps"])
     return [
-        unique_variances([model], [data], loss="poisson" if cell.get("spikes") else "squared", steps=steps)[0]
+        unique_variance_maps([model], [data], loss="poisson" if cell.get("spikes") else "squared", steps=steps)[0]
         for cell, data, model in zip(cells, recordings, models, strict=True)
     ]
 
@@ -123,7 +124,7 @@ def judge_all(
     out: Row = {"auroc": {space: {} for space in SPACES}, "no_map": []}
     for method in methods:
         steps = evenly(len(data), cell["costly" if method in box_models.COSTLY else "samples"])
-        found = maps if method == "unique_variance" else model.attribute(data, method, steps)
+        found = maps if method == "unique_variance" else attribute(model, data, method, steps)
         for space in SPACES:
             scores = found.by_space.sel(space=space).values
             known = bool(np.isfinite(scores).all())

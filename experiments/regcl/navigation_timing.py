@@ -28,15 +28,17 @@ import pandas as pd
 import torch
 
 from ascribo import figures
+from ascribo.attribution import attribute
+from ascribo.attribution.unique_variance import unique_variance_maps
 from ascribo.data.segments import evenly
-from ascribo.model.fitted import FittedModel, unique_variances
+from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import finish, prepare
 from ascribo.simulate.navigation import NavigationRecording
 from ascribo.support.compute import one_thread
 from ascribo.support.progress import bar
+from ascribo.training.loop import train
 from ascribo.training.penalty import Constant
 from ascribo.training.settings import Settings
-from ascribo.training.train import train
 from experiments.regcl import box_models, navigation_models
 from experiments.regcl.box_models import MODES, PAPERS
 from experiments.regcl.reporting import spell
@@ -168,9 +170,9 @@ def _attribution(
     steps = evenly(len(data), plan["samples"])
     timed: dict[str, Callable[[], Any]] = {}
     for method in (*PAPERS, "generative_gradient"):
-        work = lambda method=method: model.attribute(data, method, steps)  # noqa: E731
+        work = lambda method=method: attribute(model, data, method, steps)  # noqa: E731
         timed[f"ascribo, {spell(method)}"] = lambda work=work: _clock(work)
-    timed["ascribo, unique variance"] = lambda: _clock(lambda: unique_variances([model], [data]))
+    timed["ascribo, unique variance"] = lambda: _clock(lambda: unique_variance_maps([model], [data]))
     try:
         timed |= _captum(model, data, steps)
     except ImportError:
@@ -188,7 +190,7 @@ def _model(data: NavigationRecording, plan: Mapping[str, Any]) -> FittedModel:
     ((model, _),) = finish(
         [item], [parameters], [[0]], batch_size=plan["batch"], decoder_steps=plan["fitted"], progress=False
     )
-    return replace(model, counted=np.ones_like(model.counted))
+    return replace(model, usable=np.ones_like(model.usable))
 
 
 def _captum(model: FittedModel, data: NavigationRecording, steps: np.ndarray) -> dict[str, Callable[[], Row]]:

@@ -21,9 +21,9 @@ from scipy import stats
 
 from ascribo import figures
 from ascribo.attribution.maps import AttributionMaps
-from ascribo.attribution.unique_variance.unique import STEPS as UNIQUE_STEPS
+from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, unique_variance_maps
 from ascribo.data.recording import Recording
-from ascribo.model.fitted import FittedModel, unique_variances
+from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
 from ascribo.spaces.base import Space
@@ -118,11 +118,11 @@ def together(
     for counts in (False, True):
         own = [k for k, cell in enumerate(cells) if cell["counts"] == counts]
         loss = "poisson" if counts else "squared"
-        found = unique_variances(
+        found = unique_variance_maps(
             [models[k] for k in own],
             [recordings[k] for k in own],
             loss=loss,
-            steps=min(UNIQUE_STEPS, max(50, cells[0]["steps"])),
+            steps=min(MOST_TRAINING_STEPS, max(50, cells[0]["steps"])),
         )
         maps |= dict(zip(own, found, strict=True))
     return [maps[k] for k in range(len(cells))]

@@ -7,7 +7,7 @@ from scipy import stats
 
 import ascribo as asc
 from ascribo.attribution.calls import CROSS_FITTED, call_channels
-from ascribo.model.fitted import unique_variances
+from ascribo.attribution.unique_variance import unique_variance_maps
 from experiments.validation.established_methods import score_calls
 
 
@@ -131,7 +131,7 @@ def test_the_whole_way_keeps_its_rate_and_has_power():
         spaces, seeds=1, steps=300, batch_size=256, encoder=asc.MLP((48, 48)), penalty=0.0, random_state=0,
         learning_rate=3e-3, progress=False,
     ).fit(data)  # fmt: skip
-    (maps,) = unique_variances([model.model_], [data], steps=300)
+    (maps,) = unique_variance_maps([model.model_], [data], steps=300)
     table = score_calls(maps.calls(0.1), data.truth).set_index("space")
     assert table.loc["all", "fdp"] <= 0.1 and table.loc["all", "power"] > 0.8
     assert (table.loc[["a", "b", "rest"], "power"] > 0.6).all()

@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascribo import MLP, Convolution, Time, simulate
-from ascribo.attribution.jacobian import encoder_jacobian, inverted_neuron_gradient, neuron_gradient, pseudo_inverse
+from ascribo.attribution.jacobian import encoder_jacobian, pseudo_inverse
+from ascribo.attribution.methods.inverted_neuron_gradient import inverted_neuron_gradient
+from ascribo.attribution.methods.neuron_gradient import neuron_gradient
 from ascribo.metrics.scores import auroc
 from ascribo.networks.alignment import align
 from ascribo.networks.stack import Embedder
+from tests.attribution.given import at
 
 
 @pytest.mark.parametrize("encoder, window", [(MLP((16, 8)), 1), (Convolution(4, (6, 8)), 4)])
@@ -101,7 +104,7 @@ def test_maps_do_not_depend_on_the_basis_of_a_block():
     aligned = align(z, {"a": slice(0, 2), "b": slice(2, 4)})
     aligned = type(aligned)(aligned.mean.double(), aligned.basis.double(), aligned.inverse.double(), 0)
     for method in (inverted_neuron_gradient, neuron_gradient):
-        maps, ok = method(embedder, both, aligned, x[:50])
+        maps, ok = at(method, embedder, both, aligned, x[:50])
         assert ok.all()
         torch.testing.assert_close(maps[0], maps[1], rtol=1e-3, atol=1e-4)
     # without alignment they differ

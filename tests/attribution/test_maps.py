@@ -1,14 +1,21 @@
 """The result type: averages, alignment of names, refusals, files."""
 
+import copy
+import pickle
+from dataclasses import replace
+
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import xarray as xr
 
-from ascribo.attribution.maps import AttributionMaps, attribution_maps
+from ascribo.attribution.aggregate import LocalScores
+from ascribo.attribution.local import aggregated_maps
+from ascribo.attribution.maps import AttributionMaps
 
-BLOCKS = {"a": slice(0, 2), "b": slice(2, 3)}
+SPACES = {"a": slice(0, 2), "b": slice(2, 3)}
 CHANNELS = ["left", "middle", "right"]
 
 
@@ -20,19 +27,26 @@ def local_maps(seeds=2, steps=40, window=1):
     return values, valid
 
 
-def make(values, valid, weight=None, chunk=7, refused=None, **options):
+def make(values, valid, weight=None, chunk=7, refused=None, local=None, index=None, aggregate="mean", **options):
+    """Maps of 40 time steps; options : of `Parts`."""
     steps = values.shape[1]
-    return attribution_maps(
-        lambda index: (values[:, index], valid[:, index]),
-        np.arange(steps),
-        np.arange(steps) / 10,
-        CHANNELS,
-        BLOCKS,
+    scores = LocalScores(
+        local or (lambda index: (values[:, index], valid[:, index])),
+        SPACES,
         np.ones((len(values), 2)) if weight is None else weight,
+        len(CHANNELS),
+        chunk,
+    )
+    return aggregated_maps(
+        scores,
+        np.arange(steps) if index is None else index,
+        asked=steps,
+        aggregate=aggregate,
         method="test",
+        channels=CHANNELS,
+        dimensions=["a0", "a1", "b0"],
         refused=refused or {},
-        chunk=chunk,
-        **options,
+        **{"time": np.arange(steps) / 10, "epochs": np.zeros(steps, int), "only_at": None, **options},
     )
 
 
@@ -52,7 +66,7 @@ def test_aggregates_are_taken_over_valid_samples_then_seeds(aggregate, window):
     over = OVER_TIME[aggregate]
     entries = [over(square[s, valid[s]].sqrt()) for s in range(2)]
     lengths = [
-        torch.stack([over(square[s, valid[s]][..., w].sum(-1).sqrt()) for w in BLOCKS.values()], -1)
+        torch.stack([over(square[s, valid[s]][..., w].sum(-1).sqrt()) for w in SPACES.values()], -1)
         for s in range(2)
     ]
     np.testing.assert_allclose(maps.by_dimension, sum(entries) / 2, rtol=1e-5)
@@ -79,11 +93,7 @@ def test_where_no_step_has_a_map_there_is_none(aggregate):
     xr.testing.assert_allclose(one.by_space, second.by_space)  # of the seed that has them
     nothing = make(values, valid & False, aggregate=aggregate)
     assert np.isnan(nothing.by_space).all() and nothing.rank_deficient == 1
-    left_out = attribution_maps(
-        *(lambda index: (values[:, index], valid[:, index]), np.arange(0), np.arange(40.0), CHANNELS, BLOCKS),
-        *(np.ones((2, 2)),),
-        **dict(method="test", refused={}, chunk=4, aggregate=aggregate, asked=40),
-    )
+    left_out = make(values, valid, index=np.arange(0), aggregate=aggregate)
     assert np.isnan(left_out.by_space).all() and np.isnan(left_out.by_dimension).all()
     assert left_out.rank_deficient == 1
 
@@ -117,9 +127,7 @@ def test_over_time_computes_only_what_is_asked_for():
         asked.extend(index.tolist())
         return values[:, index], valid[:, index]
 
-    maps = attribution_maps(
-        local, np.arange(0), np.arange(40), CHANNELS, BLOCKS, np.ones((2, 2)), method="t", refused={}, chunk=4
-    )
+    maps = make(values, valid, local=local, index=np.arange(0), chunk=4)
     assert asked == []
     maps.over_time(3, 6)
     assert asked == [3, 4, 5]
@@ -166,7 +174,82 @@ def test_threshold_is_a_z_score():
     assert not maps.threshold(z=5).any()
 
 
-def test_files(tmp_path):
+def maps_with_blocks(spaces=("a", "b"), **options):
+    """Maps in blocks of time, as the unique variance has them: the first channel carries the first space."""
+    values = np.random.default_rng(0).normal(size=(2, len(spaces), 3, 12))
+    values[:, 0, 0] += 5
+    labels = {"channel": CHANNELS, "space": list(spaces)}
+    blocks = xr.DataArray(values, labels, ("seed", "space", "channel", "block"), name="blocks")
+    scores = xr.DataArray(values.mean((0, 3)).T, labels, ("channel", "space"), name="by_space")
+    return AttributionMaps(None, scores, "unique_variance", blocks=blocks, **options)
+
+
+UNITS = pd.DataFrame(
+    {
+        "region": ["CA1", None, "CA3"],
+        "depth": [1.5, np.nan, 2.0],
+        "shank": [1, 2, 2],
+        "good": [True, False, True],
+        "count": pd.array([1, None, 3], dtype="Int64"),
+        "mm/s": [0.1, 0.2, 0.3],
+        "score": [3, 2, 1],
+        "blocks": [3, 2, 1],
+    },
+    index=CHANNELS,
+)
+
+
+def identical(one, other):
+    """Whether two maps are the same in all that a file keeps."""
+    for part in ("by_space", "by_dimension", "blocks"):
+        a, b = getattr(one, part), getattr(other, part)
+        if a is None or b is None:
+            assert a is b is None
+        else:
+            xr.testing.assert_identical(a, b)
+    for name in ("method", "refused", "rank_deficient", "untested"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+ODD = ["position [cm/s]", "ü → 位置\n", "", "refused_x", 'quote" and \\', "a.b"]
+
+
+@pytest.mark.parametrize("space", ODD)
+def test_what_a_file_keeps_comes_back(space, tmp_path):
+    local = make(*local_maps())
+    local = replace(
+        local,
+        by_space=local.by_space.assign_coords(space=["a", space]),
+        by_dimension=local.by_dimension.assign_coords(space=("dimension", ["a", "a", space])),
+        refused={space: "at chance"},
+    )
+    tested = maps_with_blocks(("a", space), untested={space: 'no "x"'}, refused={space: "at chance"})
+    for maps in (local, tested, local.with_units(UNITS), tested.with_units(UNITS)):
+        identical(AttributionMaps.load(maps.to_netcdf(tmp_path / "map.nc")), maps)
+    back = AttributionMaps.load(tested.with_units(UNITS).to_netcdf(tmp_path / "map.nc"))
+    pd.testing.assert_frame_equal(back.to_frame(), tested.with_units(UNITS).to_frame())
+    pd.testing.assert_frame_equal(back.calls(), tested.with_units(UNITS).calls())
+
+
+def test_maps_can_be_pickled_and_copied():
+    """What needs the model stays behind in a pickle, and says so; a copy in the same process keeps it."""
+    maps = make(*local_maps()).with_units(UNITS)
+    for back in (pickle.loads(pickle.dumps(maps)), *joblib.Parallel(n_jobs=2)([joblib.delayed(replace)(maps)])):
+        identical(back, maps)
+        for part in (back.over_time, back.by_epoch, lambda back=back: back.where(np.ones(40, dtype=bool))):
+            with pytest.raises(ValueError, match="without their model"):
+                part()
+    for same in (copy.copy(maps), copy.deepcopy(maps)):
+        xr.testing.assert_identical(same.over_time(), maps.over_time())
+
+
+def test_another_file_is_refused(tmp_path):
+    xr.Dataset({"by_space": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"other.nc is not a file of attribution maps.*to_netcdf"):
+        AttributionMaps.load(tmp_path / "other.nc")
+
+
+def test_files_for_others(tmp_path):
     maps = make(*local_maps())
     back = xr.load_dataset(maps.to_netcdf(tmp_path / "deep" / "map.nc"))
     xr.testing.assert_allclose(back["by_space"], maps.by_space)
@@ -176,9 +259,29 @@ def test_files(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "map.csv"]
 
 
+def test_a_space_that_cannot_be_tested_has_scores_and_no_calls():
+    whole, maps = maps_with_blocks(), maps_with_blocks(untested={"b": "the recording has no x"})
+    calls = maps.calls()
+    pd.testing.assert_frame_equal(calls, whole.calls().query("space == 'a'"))
+    assert calls["called"].tolist() == [True, False, False]
+    xr.testing.assert_identical(maps.by_space, whole.by_space)
+    table = maps.to_frame()
+    assert table["score"].notna().all() and table["called"].isna().tolist() == (table["space"] == "b").tolist()
+    assert list(maps.by_unit()) == ["a_score", "a_q", "a_called", "b_score"]
+    labelled = maps.with_units(UNITS[["region"]]).to_frame()
+    assert labelled["region"].tolist() == ["CA1", "CA1", "", "", "CA3", "CA3"]
+    none = maps_with_blocks(untested={"a": "the recording has no x", "b": "the recording has no x"})
+    with pytest.raises(ValueError, match=r"no space can be tested: the recording has no x\.$"):
+        none.calls()
+    assert list(none.to_frame()) == ["channel", "space", "score", "z"]
+    assert list(none.by_unit()) == ["a_score", "b_score"]
+
+
 def test_parts_of_a_map_are_asked_for_by_a_condition_for_every_step():
     asked = []
-    maps = make(*local_maps(), at=lambda steps: asked.append(steps.tolist()) or maps, epochs=np.arange(40) // 15)
+    maps = make(
+        *local_maps(), only_at=lambda index: asked.append(index.tolist()) or maps, epochs=np.arange(40) // 15
+    )
     assert maps.where(np.arange(40) % 20 == 3) is maps and asked == [[3, 23]]
     assert maps.by_epoch().epoch.values.tolist() == [0, 1, 2]
     assert asked[1:] == [list(range(15)), list(range(15, 30)), list(range(30, 40))]
@@ -191,11 +294,10 @@ def test_parts_of_a_map_are_asked_for_by_a_condition_for_every_step():
 
 def test_maps_without_their_model_say_so():
     scores = xr.DataArray([[0.5]], dims=("channel", "space"), coords={"channel": ["a"], "space": ["s"]})
-    maps = AttributionMaps(None, scores, "test", _time=np.arange(3.0))
-    with pytest.raises(ValueError, match="read from a file"):
-        maps.over_time()
-    with pytest.raises(ValueError, match="read from a file"):
-        maps.where([True, False, True])
+    maps = AttributionMaps(None, scores, "test")
+    for part in (maps.over_time, maps.by_epoch, lambda: maps.where([True, False, True])):
+        with pytest.raises(ValueError, match=r"without their model.*run model.attribute"):
+            part()
 
 
 def test_only_a_unique_variance_has_calls():

@@ -12,18 +12,21 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ascribo as asc
-from ascribo.attribution.generative import decoder_inputs
-from ascribo.attribution.tangent import tangent_basis
-from ascribo.attribution.unique_variance.innovations import news_lag
-from ascribo.attribution.unique_variance.unique import ask
+from ascribo.attribution.methods.generative_gradient import decoder_rows
+from ascribo.attribution.methods.tangent import tangent_basis
+from ascribo.attribution.unique_variance.innovation import innovation_lag
+from ascribo.attribution.unique_variance.problem import make_problem
 from ascribo.data.segments import hold_out, segment_bounds
 from ascribo.model.fitting import prepare
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.on_device import DeviceSampler
 from ascribo.spaces.pairs import Pairs
-from ascribo.training.objective import contrastive_objectives
+from ascribo.training.graphs import GraphSteps
+from ascribo.training.host import EagerSteps
+from ascribo.training.objective import objectives_of
+from ascribo.training.penalty import Constant
 from ascribo.training.problem import Problem
-from ascribo.training.recordings import RecordingSource
+from ascribo.training.settings import Settings
 
 LEAP = 1000.0
 """What a variable jumps by from one epoch to the next; within an epoch it moves by 1."""
@@ -137,20 +140,22 @@ def problem_of(segments, window):
     module = asc.Convolution(window, (4, 4)).build(1, 1)
     X = torch.from_numpy(segments.astype(np.float32))[:, None]
     pairs = pairs_of(spaces, pd.DataFrame(index=range(len(segments))), segments)
-    return Problem(module, spaces, contrastive_objectives(spaces, "whole"), X, segments, pairs, {})
+    return Problem(module, spaces, objectives_of(spaces, "whole"), X, segments, pairs, {})
 
 
 @given(st.lists(lengths, min_size=1, max_size=3), st.integers(2, 12), st.booleans())
 @few
 def test_windows_hold_one_segment_only(several, window, held_out):
-    """In training, on one recording or several end to end; at every time step, drawn or not."""
+    """In training on a CPU and, recordings end to end, on a GPU; at every step, drawn or not."""
+    plan = Settings(1, 8, 1e-3, Constant(0.0))
     problems = []
     for own in several:
         epochs = np.repeat(np.arange(len(own)), own)
         problems.append(problem_of(hold_out(epochs, 0.3, least=5)[0] if held_out else epochs, window))
-    for own in (problems[:1], problems):
+    steps = [EagerSteps(problems[0], [0], plan), GraphSteps(problems, [0], [0], plan)]
+    for engine, own in zip(steps, (problems[:1], problems), strict=True):
         every = torch.arange(sum(len(p.X) for p in own))
-        seen = RecordingSource(own, range(len(own))).inputs(every)
+        seen = engine._gather(every)
         assert seen.shape == (len(every), 1, window)
         expected = torch.cat([p.X for p in own])
         assert (seen == expected[..., None]).all()
@@ -190,7 +195,7 @@ def test_tangents_are_those_of_the_epoch(lengths, seed):
 @few
 def test_decoders_read_neighbours_of_the_same_epoch(lengths, seed, most):
     epochs = np.repeat(np.arange(len(lengths)), lengths)
-    steps, neighbours = decoder_inputs(epochs, most, np.random.default_rng(seed))
+    steps, neighbours = decoder_rows(epochs, most, np.random.default_rng(seed))
     assert len(steps) <= most
     assert (epochs[neighbours] == epochs[steps][:, None]).all()
 
@@ -222,30 +227,30 @@ def test_unique_variance_looks_back_and_ahead_within_the_epoch(lengths, seed, wi
     spaces = {"x": asc.Follow("x", 1), "rest": asc.Time(1, offsets=(offset,))}
     embedder, X = Recorder(window), torch.from_numpy(rng.normal(size=(len(epochs), 3)).astype(np.float32))
     try:
-        question = ask(embedder, {"w": torch.zeros(1)}, spaces, X, epochs, variables, lag=lag)
+        problem = make_problem(embedder, {"w": torch.zeros(1)}, spaces, X, epochs, variables, lag=lag)
     except ValueError:
         assume(False)
         raise
-    steps = question.steps
+    steps = problem.index
     assert len(embedder.asked) == 4
     half = window // 2
     for asked in embedder.asked:
         assert (epochs[asked] == epochs[steps]).all()
         # what the encoder sees there does not reach the step itself, nor is it cut short by an edge on that side
         assert (np.abs(asked - steps) > half).all()
-    assert torch.isfinite(question.inputs).all()
-    # the news is a change within the epoch: of `lag` steps of 1, whatever the scale it was brought to
+    assert torch.isfinite(problem.inputs).all()
+    # the innovation is a change within the epoch: of `lag` steps of 1, whatever the scale it was brought to
     x = variables["x"].to_numpy()
     assert (x[steps] - x[steps - lag] == lag).all()
 
 
 @given(st.lists(st.integers(2, 40), min_size=2, max_size=8), seeds)
 @few
-def test_the_lag_of_the_news_is_judged_within_epochs(lengths, seed):
+def test_the_lag_of_innovations_is_judged_within_epochs(lengths, seed):
     """Values that never change within an epoch are correlated at every lag, but not from one epoch to the next."""
     own = np.random.default_rng(seed).normal(size=len(lengths))
     epochs = np.repeat(np.arange(len(lengths)), lengths)
-    assert news_lag([own[epochs][:, None]], epochs) == max(lengths) - 1
+    assert innovation_lag(own[epochs][:, None], epochs) == max(lengths) - 1
 
 
 @pytest.mark.parametrize("encoder", [asc.MLP((8,)), asc.Convolution(7, (4, 4))])

@@ -89,16 +89,14 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
     import torch
 
     import ascribo as asc
-    from ascribo import attribution
-    from ascribo.attribution.unique_variance import frame
+    from ascribo.attribution.unique_variance import design, score
     from ascribo.model import fitting
 
     torch.set_num_threads(1)
     quick = form == "quick"
     if quick:  # as large a part of 200 MB as the usual 100,000 steps are of 10 GB
-        fitting.DECODED = frame.MOST = 5_000
-        whole = attribution.unique_variance
-        attribution.unique_variance = lambda *a, **options: whole(*a, **{**options, "steps": 60})
+        fitting.DECODED = design.MOST_TIME_STEPS = 5_000
+        score.MOST_TRAINING_STEPS = 60
     spaces = {"x": asc.Follow("x", dim=2), "rest": asc.Time(dim=2)}
     model = asc.ContrastiveEmbedding(
         spaces, seeds=1 if quick else 2, steps=60 if quick else 300, penalty=0.01, random_state=0, progress=False

@@ -12,6 +12,7 @@ from torch import nn
 
 import ascribo as asc
 from ascribo import attribution
+from ascribo.attribution.unique_variance import score
 from ascribo.data.segments import hold_out
 
 
@@ -41,9 +42,8 @@ def model(data):
 @pytest.fixture(scope="module")
 def maps(model, data):
     """The map one gets without asking for anything."""
-    whole = attribution.unique_variance
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribution, "unique_variance", lambda *a, **options: whole(*a, **{**options, "steps": 120}))
+        patch.setattr(score, "MOST_TRAINING_STEPS", 120)
         return model.attribute(data)
 
 
@@ -62,7 +62,8 @@ def test_calls_are_the_truth(maps, data):
 
 @pytest.mark.parametrize("method", attribution.METHODS)
 def test_every_method_has_a_map(method, model, data, quick_unique_variance):
-    found = model.attribute(data[:1000], method=method, samples=20)
+    samples = 20 if "samples" in attribution.METHODS[method].takes else None
+    found = model.attribute(data[:1000], method=method, samples=samples)
     assert found.method == method and found.by_space.shape == (24, 2)
     assert np.isfinite(found.by_space).all() and np.isfinite(found.over_time(500, 510)).any()
 
@@ -72,9 +73,15 @@ def test_variables_may_come_beside_the_channels(model, data, quick_unique_varian
     frame = pd.DataFrame(part.X, columns=part.channel_names)
     together, beside = model.attribute(part), model.attribute(frame, part.variables)
     xr.testing.assert_identical(together.by_space, beside.by_space)
-    # without them the space can be asked about only as if it followed time
-    without = model.attribute(frame)
+    # without them the space can be scored only as if it followed time, and not tested
+    with pytest.warns(UserWarning, match=r"has no x, y \(of space 'position'\): pass the variables"):
+        without = model.attribute(frame)
     assert not np.allclose(without.by_space, together.by_space, atol=0.05)
+    assert list(without.untested) == ["position", "rest"] and not together.untested
+    with pytest.raises(ValueError, match=r"no space can be tested.*no x, y \(of space 'position'\): pass"):
+        without.calls()
+    assert list(without.to_frame()) == ["channel", "space", "score", "z"]
+    assert len(together.calls()) == 48
     with pytest.raises(ValueError, match="beside a Recording"):
         model.attribute(part, part.variables)
 
@@ -85,9 +92,11 @@ def test_variables_may_come_beside_the_channels(model, data, quick_unique_varian
         ({"method": "guess"}, "method='guess'"),
         ({"aggregate": "sum"}, "aggregate='sum'"),
         ({"loss": "absolute"}, "loss='absolute'"),
-        ({"aggregate": "median"}, "the unique variance is a mean"),
+        ({"aggregate": "median"}, "the scores of unique_variance are means"),
         ({"method": "tangent", "loss": "poisson"}, "tangent predicts nothing"),
         ({"loss": "poisson"}, "is for counts"),
+        ({"samples": 100}, "samples=100: unique_variance chooses its time steps itself.* Leave samples out"),
+        ({"samples": "all"}, "samples='all': unique_variance chooses"),
     ],
 )
 def test_what_does_not_go_together_is_refused(model, data, wrong, message):
@@ -285,7 +294,8 @@ def test_convolution_sees_its_window_and_no_other_epoch(data, quick_unique_varia
     # window 5 centred on the step: steps 498 to 502 see step 500
     assert np.flatnonzero((moved != z).any(1)).tolist() == [498, 499, 500, 501, 502]
     for method in ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "integrated_gradients"):
-        assert model.attribute(recording, method=method, samples=50).by_space.shape == (24, 2)
+        samples = 50 if "samples" in attribution.METHODS[method].takes else None
+        assert model.attribute(recording, method=method, samples=samples).by_space.shape == (24, 2)
     with pytest.raises(ValueError, match="sees a window"):
         model.attribute(recording, method="tangent")
 
@@ -488,10 +498,21 @@ def test_early_stop_waits_for_the_penalty(data):
     )
 
 
-@pytest.mark.parametrize("samples", [0, -1, 2.5])
+@pytest.mark.parametrize("samples", [0, -1, 2.5, "some"])
 def test_samples_are_counted_from_one(model, data, samples):
     with pytest.raises(ValueError, match="at least 1"):
         model.attribute(data, method="generative_gradient", samples=samples)
+
+
+def test_samples_are_some_time_steps_or_all(model, data, monkeypatch):
+    part = data[:300]
+    every, default, few = (
+        model.attribute(part, method="neuron_gradient", samples=samples).by_space for samples in ("all", None, 30)
+    )
+    xr.testing.assert_identical(every, default)  # 300 are fewer than 20,000
+    assert not np.allclose(every, few, rtol=1e-4)
+    monkeypatch.setattr("ascribo.model.estimator.SAMPLES", 30)
+    xr.testing.assert_identical(model.attribute(part, method="neuron_gradient").by_space, few)
 
 
 def test_random_layers_are_refused(data):

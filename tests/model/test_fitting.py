@@ -11,9 +11,10 @@ import ascribo as asc
 from ascribo.data.segments import hold_out
 from ascribo.model.fitting import finish, fit_many, prepare, targets_of
 from ascribo.networks.stack import Embedder
-from ascribo.training.penalty import Constant, as_schedule
+from ascribo.training.decoders import decode
+from ascribo.training.loop import train
+from ascribo.training.penalty import Constant, schedule_of
 from ascribo.training.settings import Settings
-from ascribo.training.train import train
 
 ENCODER = asc.MLP((16,))
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "speed": asc.Regress("x"), "rest": asc.Time(dim=1)}
@@ -33,7 +34,7 @@ def many():
     """Two recordings of one shape and one of another, with penalties of their own."""
     recordings = [data(0), data(1), data(2, channels=(4, 6), steps=900)]
     seeds = [[3, 4], [5], [6, 7]]
-    schedules = [as_schedule(weight) for weight in (0.0, 0.3, 0.1)]
+    schedules = [schedule_of(weight) for weight in (0.0, 0.3, 0.1)]
     return recordings, seeds, schedules, fit_many(
         [prepared(r) for r in recordings], seeds, schedules, SETTINGS, progress=False
     )  # fmt: skip
@@ -46,14 +47,14 @@ def test_many_on_a_cpu_are_what_the_estimator_fits():
         device="cpu", progress=False,
     ).fit(recording)  # fmt: skip
     seeds = check_random_state(7).randint(np.iinfo(np.int32).max, size=2).tolist()
-    ((model, fit),) = fit_many([prepared(recording)], [seeds], [as_schedule(0.3)], SETTINGS, progress=False)
+    ((model, fit),) = fit_many([prepared(recording)], [seeds], [schedule_of(0.3)], SETTINGS, progress=False)
     own = estimator.model_
     for name, value in own.parameters.items():
         torch.testing.assert_close(model.parameters[name], value, rtol=0, atol=0)
     for name, value in own.decoder.items():
         torch.testing.assert_close(model.decoder[name], value, rtol=0, atol=0)
     torch.testing.assert_close(model.alignment.basis, own.alignment.basis, rtol=0, atol=0)
-    np.testing.assert_array_equal(model.counted, own.counted)
+    np.testing.assert_array_equal(model.usable, own.usable)
     np.testing.assert_array_equal(fit.table()["bits"], estimator.goodness_of_fit_["bits"])
     assert model.channels == own.channels and model.regressions.keys() == {"speed"}
 
@@ -87,8 +88,7 @@ def test_decoders_read_their_own_models_embedding(many):
     X = model.standardise(recordings[2].X)
     u = model.alignment.to_aligned(model.embedder.embed(model.parameters, X, recordings[2].epochs))
     errors = {
-        swap: float((asc.attribution.decode(model.decoder, u.flip(0) if swap else u) - X).square().mean())
-        for swap in (False, True)
+        swap: float((decode(model.decoder, u.flip(0) if swap else u) - X).square().mean()) for swap in (False, True)
     }
     assert errors[False] < 0.9 * errors[True]
 
@@ -150,4 +150,4 @@ def test_the_best_seed_is_the_one_others_are_aligned_to():
         warnings.simplefilter("error")
         ((model, fit),) = finish([item], [both], [[0, 1]], batch_size=64, decoder_steps=50, progress=False)
     assert fit.bits.sum(1).argmax() == 1 and model.alignment.reference == 1
-    assert model.counted.shape == (2, 3) and model.counted[1, 0]
+    assert model.usable.shape == (2, 3) and model.usable[1, 0]

@@ -9,8 +9,8 @@ import torch
 from scipy.signal import lfilter
 
 import ascribo as asc
-from ascribo.attribution import METHODS
-from ascribo.attribution.unique_variance.unique import ask
+from ascribo.attribution import METHODS, attribute
+from ascribo.attribution.unique_variance.problem import make_problem
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.base import reported
 from ascribo.support.records import decode, encode
@@ -80,13 +80,13 @@ def test_maps_have_no_column_for_it(model, maps, data):
     assert list(maps.where(data.variables["x"] > 0).by_space["space"].values) == shown
 
 
-@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if "samples" in method.takes])
 def test_other_methods_leave_the_column_out_and_change_nothing_else(model, data, method):
     """The same encoders with the space reported: its column is there, the others are the same."""
     spaces = {name: replace(space, nuisance=False) for name, space in model.model_.spaces.items()}
     steps = np.arange(0, 4000, 100)
-    maps = model.model_.attribute(data, method, steps)
-    whole = replace(model.model_, spaces=spaces).attribute(data, method, steps)
+    maps = attribute(model.model_, data, method, steps)
+    whole = attribute(replace(model.model_, spaces=spaces), data, method, steps)
     assert list(maps.by_space["space"].values) == ["x", "rest"]
     assert list(maps.by_dimension["dimension"].values) == ["x0", "rest0"]
     np.testing.assert_array_equal(maps.by_space, whole.by_space.sel(space=["x", "rest"]))
@@ -150,21 +150,21 @@ def test_the_decoders_see_every_nuisance_and_are_asked_about_none(data):
     }
     module = asc.MLP((4,)).build(18, 5)
     for variables in (data.variables, data.variables[["x"]]):
-        asked = []
+        problems = []
         for nuisance in (True, False):
             own = {n: replace(s, nuisance=nuisance and s.nuisance) for n, s in spaces.items()}
             embedder = Embedder(module, own)
             given = (embedder, embedder.initial(module, [0]), own, torch.from_numpy(data.X), data.epochs, variables)
-            asked.append(ask(*given))
-        with_nuisances, without = asked
+            problems.append(make_problem(*given))
+        with_nuisances, without = problems
         assert with_nuisances.spaces == ("x", "rest") and without.spaces == tuple(spaces)
         assert torch.equal(with_nuisances.inputs, without.inputs)
-        for name in ("x", "rest"):  # the same question: the same inputs seen, the same draws of the news
-            assert (name in with_nuisances.news) == (name in without.news)
-            if name in without.news:
-                assert torch.equal(with_nuisances.news[name][1], without.news[name][1])
+        for name in ("x", "rest"):  # the same problem: the same inputs seen, the same innovations redrawn
+            assert (name in with_nuisances.redraws) == (name in without.redraws)
+            if name in without.redraws:
+                assert torch.equal(with_nuisances.redraws[name][1], without.redraws[name][1])
             else:
-                masks = [q.masks[list(q.against[name])] for q in asked]
+                masks = [q.masks[list(q.comparisons[name])] for q in problems]
                 assert torch.equal(*masks)
 
 
@@ -174,7 +174,7 @@ def test_something_must_be_reported(data):
 
 
 def test_a_collapsed_nuisance_is_no_reason_to_warn(model, data):
-    counted = model.model_.counted.copy()
-    counted[:, 1] = False
-    maps = replace(model.model_, counted=counted).attribute(data, "generative_gradient", np.arange(50))
+    usable = model.model_.usable.copy()
+    usable[:, 1] = False
+    maps = attribute(replace(model.model_, usable=usable), data, "generative_gradient", np.arange(50))
     assert not maps.refused

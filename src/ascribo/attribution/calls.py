@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats
 
-__all__ = ["CROSS_FITTED", "call_channels"]
+from ..spaces.base import Space, reported
+
+__all__ = ["CROSS_FITTED", "call_channels", "missing_variables", "reasons_without_test"]
 
 CROSS_FITTED = 2.0
 """How much larger the variance of a mean may be because its blocks are judged by what was learned from the others:
@@ -79,3 +81,35 @@ def call_channels(
             table[name] = blocks[name].values
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def missing_variables(spaces: Mapping[str, Space], variables: Collection[str]) -> str:
+    """What to say if a recording lacks variables of some spaces; nothing if it has them all.
+
+    spaces : those of a model. variables : names of the variables that the recording has.
+
+    >>> from ascribo import Follow, Time
+    >>> missing_variables({"place": Follow(["x", "y"], 2), "rest": Time(2)}, ["x"]).split(":")[0]
+    "the recording has no y (of space 'place')"
+    """
+    missing = {name: [v for v in space.variables if v not in variables] for name, space in spaces.items()}
+    named = [f"{', '.join(own)} (of space {name!r})" for name, own in missing.items() if own]
+    what_to_do = "pass the variables (y=...), or a Recording that has them, to model.attribute"
+    return f"the recording has no {' and no '.join(named)}: {what_to_do}" if named else ""
+
+
+def reasons_without_test(spaces: Mapping[str, Space], variables: Collection[str]) -> dict[str, str]:
+    """Spaces whose scores cannot be tested because a recording lacks variables, and why.
+
+    A space whose own variables are missing is scored by its embedding, which may tell of other spaces. A space that
+    follows time is tested for what it adds to all variables: if some are missing, what a channel owes to these may
+    be found in it.
+
+    >>> from ascribo import Follow, Time
+    >>> spaces = {"place": Follow(["x", "y"], 2), "speed": Follow("v", 1), "rest": Time(2)}
+    >>> list(reasons_without_test(spaces, ["x", "v"]))
+    ['place', 'rest']
+    """
+    why = missing_variables(spaces, variables)
+    known = {name: set(spaces[name].variables) <= set(variables) for name in reported(spaces)}
+    return {name: why for name in known if why and (spaces[name].follows_time or not known[name])}

@@ -1,4 +1,4 @@
-"""Exact Jacobians of the encoders, their pseudo-inverses, and the two maps the papers read off them."""
+"""Exact Jacobians of the encoders, and pseudo-inverses that are never made up."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..networks.alignment import Alignment
 from ..networks.stack import Embedder
 
-__all__ = ["encoder_jacobian", "inverted_neuron_gradient", "neuron_gradient", "pseudo_inverse"]
+__all__ = ["encoder_jacobian", "pseudo_inverse"]
 
-SUSPECT = 1e3
+SUSPECT_CONDITION = 1e3
 """Estimated condition number of J from which a sample is checked by singular values."""
-DEFICIENT = 1e-6
+LEAST_SINGULAR_VALUE = 1e-6
 """Smallest singular value, relative to the largest, below which a Jacobian counts as rank-deficient."""
-
-BLOCK = 512
+SAMPLES_AT_ONCE = 512
 """Samples whose Jacobians are computed together on a CPU."""
 
 
@@ -30,7 +28,7 @@ def encoder_jacobian(embedder: Embedder, parameters: Mapping[str, Tensor], x: Te
     seeds = next(iter(parameters.values())).shape[0]
     if embedder.dense is not None:
         # blocks small enough that a layer's rows stay in the cache
-        size = len(x) if x.is_cuda else BLOCK
+        size = len(x) if x.is_cuda else SAMPLES_AT_ONCE
         blocks = [embedder.dense.jacobian(parameters, b.expand(seeds, *b.shape)) for b in x.split(size)]
         return torch.cat(blocks, 1)[..., None]
     with torch.enable_grad():
@@ -69,11 +67,13 @@ def pseudo_inverse(jacobian: Tensor) -> tuple[Tensor, Tensor]:
     factor, failed = torch.linalg.cholesky_ex(gram / (safe[:, :, None] * safe[:, None, :]))
     pivots = factor.diagonal(dim1=-2, dim2=-1)
     spread = length.amax(-1) / length.amin(-1)
-    ok = length.amin(-1) > DEFICIENT * length.amax(-1)  # an output at its limit has a row of zeros: the usual case
-    suspect = ok & ((failed > 0) | ~(spread * pivots.amax(-1) < SUSPECT * pivots.amin(-1)))
+    ok = length.amin(-1) > LEAST_SINGULAR_VALUE * length.amax(
+        -1
+    )  # an output at its limit has a row of zeros: the usual case
+    suspect = ok & ((failed > 0) | ~(spread * pivots.amax(-1) < SUSPECT_CONDITION * pivots.amin(-1)))
     if suspect.any():
         values = torch.linalg.svdvals(flat[suspect].cpu()).to(flat.device)
-        ok[suspect] = values[:, -1] > DEFICIENT * values[:, 0]
+        ok[suspect] = values[:, -1] > LEAST_SINGULAR_VALUE * values[:, 0]
     # The Gram matrix is inverted in float64; the product with J needs no more digits than J has.
     identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     factor = torch.where((ok & (failed == 0))[:, None, None], factor, identity)  # the others are replaced below
@@ -86,26 +86,3 @@ def pseudo_inverse(jacobian: Tensor) -> tuple[Tensor, Tensor]:
         inverse[~ok] = torch.nan
     shape = jacobian.shape
     return inverse.reshape(*shape[:-2], shape[-1], shape[-2]), ok.reshape(shape[:-2])
-
-
-def inverted_neuron_gradient(
-    embedder: Embedder, parameters: Mapping[str, Tensor], alignment: Alignment, x: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The papers' map, J_f⁺ ∼ J_g (001, theorem 2), in aligned coordinates.
-
-    Returns (seed, B, channel, window, dim) and (seed, B), False where J_f was rank-deficient. A window is
-    inverted as a whole: its channels at all its steps together are the inputs.
-    """
-    jacobian = encoder_jacobian(embedder, parameters, x)
-    inverse, ok = pseudo_inverse(jacobian.flatten(-2))
-    inverse = (inverse.flatten(1, 2) @ alignment.basis).unflatten(1, inverse.shape[1:3])
-    return inverse.unflatten(-2, jacobian.shape[-2:]), ok
-
-
-def neuron_gradient(
-    embedder: Embedder, parameters: Mapping[str, Tensor], alignment: Alignment, x: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The plain encoder gradient J_fᵀ, in aligned coordinates: (seed, B, channel, window, dim), all valid."""
-    jacobian = encoder_jacobian(embedder, parameters, x)
-    turned = torch.einsum("skd,sbdcw->sbcwk", alignment.inverse, jacobian)
-    return turned, torch.ones(turned.shape[:2], dtype=torch.bool, device=turned.device)

@@ -110,7 +110,7 @@ def attribute(
     data: str | None,
     session: str | None,
     method: str,
-    samples: int,
+    samples: int | None,
     loss: str,
     device: str | None,
     progress: bool,
@@ -138,7 +138,7 @@ def attribute(
     for name, space in model.model_.spaces.items():
         if space.nuisance or name in maps.refused:
             continue
-        if maps.blocks is not None:
+        if maps.blocks is not None and name not in maps.untested:
             print_calls(maps, name)
         else:
             print_scores(maps, name, space.variables, most=10)

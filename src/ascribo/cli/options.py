@@ -53,18 +53,18 @@ def _info(info: argparse.ArgumentParser) -> None:
 
 def _attribute(attribute: argparse.ArgumentParser) -> None:
     from ..attribution import METHODS
+    from ..attribution.registry import SAMPLES
 
     attribute.add_argument("run", metavar="RUN", help="folder of a fitted model")
     attribute.add_argument("--out", required=True, metavar="FILE", help="file to write: .nc (netCDF) or .csv")
     attribute.add_argument("--data", metavar="FILE", help="the recording (the file that the model was fitted to)")
     attribute.add_argument("--session", metavar="NAME", help="of a model of several sessions: which one")
-    attribute.add_argument("--method", choices=METHODS, default=METHODS[0], help="(%(default)s)")
+    attribute.add_argument("--method", choices=METHODS, default="unique_variance", help="(%(default)s)")
     attribute.add_argument(
         "--samples",
         type=_at_least_one,
-        default=20_000,
         metavar="N",
-        help="average over so many time steps (%(default)s); unique_variance takes all it can use",
+        help=f"average over so many time steps ({SAMPLES}); not for unique_variance, which takes all it can use",
     )
     attribute.add_argument(
         "--loss", choices=("squared", "poisson"), default="squared", help="poisson: for channels that are counts"

@@ -25,6 +25,7 @@ import xarray as xr
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from ..attribution.encoded import seed_weights
 from ..attribution.maps import AttributionMaps
 from ..data.accept import as_recording
 from ..data.recording import Recording
@@ -188,7 +189,7 @@ def split_half(
     *,
     blocks: int = 10,
     method: str = "generative_gradient",
-    samples: int = 20_000,
+    samples: int | str | None = None,
 ) -> SplitHalf:
     """Fit two models to the two halves of a recording and see how far they agree on all of it.
 
@@ -243,9 +244,11 @@ def _halves(recording: Recording, blocks: int) -> list[Recording]:
     return halves
 
 
-def _scores(model: ContrastiveEmbedding, recording: Recording, method: str, samples: int) -> xr.DataArray:
+def _scores(
+    model: ContrastiveEmbedding, recording: Recording, method: str, samples: int | str | None
+) -> xr.DataArray:
     """A map by space; NaN everywhere if nothing can be attributed."""
-    if model.model_.weight.any():
+    if seed_weights(model.model_).any():
         return model.attribute(recording, method=method, samples=samples).by_space
     names = [list(model.model_.channels), reported(model.model_.spaces)]
     return xr.DataArray(np.full([len(v) for v in names], np.nan), coords=names, dims=DIMS)

@@ -8,25 +8,28 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 import xarray as xr
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..attribution import METHODS
-from ..attribution.maps import AttributionMaps
+from ..attribution import AttributionMaps, attribute
+from ..attribution.calls import missing_variables
+from ..attribution.encoded import seed_weights
+from ..attribution.registry import SAMPLES, check_options
 from ..data.accept import as_recording
 from ..data.formats.containers import in_kind
 from ..data.recording import Recording
 from ..data.segments import evenly
-from ..spaces.base import reported
+from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
-from ..support.compute import one_thread, resolve_device
+from ..support.compute import device_of, one_thread
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
-from ..training.penalty import Auto, as_schedule
+from ..training.penalty import Auto, schedule_of
+from ..training.processes import train_in_processes
 from ..training.settings import Settings
-from ..training.train import train
 from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
 from .fitted import FittedModel
 from .fitting import Prepared, finish, prepare, targets_of
@@ -107,7 +110,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         given = as_recording(X, y)
         spaces = resolve_spaces(self.spaces, given)
         recording = check_recording(self, given, spaces)
-        settings = Settings.from_parameters(self)
+        device = device_of(self.device)
         prepared = prepare(
             recording,
             spaces,
@@ -115,13 +118,14 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             hybrid=self.hybrid,
             validation_fraction=self.validation_fraction,
         )
+        settings = settings_of(self, device)
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.seeds).tolist()
         with one_thread():
-            trained = train(
+            trained = train_in_processes(
                 prepared.problem,
                 seeds,
                 settings,
-                n_jobs=self.n_jobs,
+                n_jobs=1 if self.n_jobs is None or device.type != "cpu" else self.n_jobs,
                 progress=self.progress,
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             )
@@ -131,7 +135,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 [seeds],
                 batch_size=settings.batch_size,
                 decoder_steps=settings.decoder_steps,
-                device=settings.device,
+                device=device,
                 progress=self.progress,
             )
         if self.checkpoint is not None:  # nothing is left to resume
@@ -146,7 +150,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         self.goodness_of_fit_["held_out"] = prepared.held_out
         if prepared.held_out:
             self.goodness_of_fit_["left_out"] += list(prepared.problem.pairs.left_out.values())
-        if isinstance(as_schedule(self.penalty), Auto) and not all(history.attrs["lambda"]):
+        if isinstance(schedule_of(self.penalty), Auto) and not all(history.attrs["lambda"]):
             warnings.warn(
                 f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
                 "steps, or a fixed penalty.",
@@ -171,7 +175,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             seeds in which a space collapsed do not count for it.
         """
         recording = self._check(X)
-        model = self.model_.to(resolve_device(self.device))
+        model = self.model_.to(device_of(self.device))
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
         with one_thread():
@@ -189,7 +193,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         best of five).
         """
         recording = self._check(X, y)
-        spaces, model = self.model_.spaces, self.model_.to(resolve_device(self.device))
+        spaces, model = self.model_.spaces, self.model_.to(device_of(self.device))
         resolve_spaces(spaces, recording)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
         targets = targets_of(spaces, recording, model.regressions)
@@ -202,7 +206,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         return float(fit.bits.mean(0)[[not space.nuisance for space in spaces.values()]].sum())
 
     def attribute(
-        self, X, y=None, *, method="unique_variance", samples=20_000, aggregate="mean", loss="squared"
+        self, X, y=None, *, method="unique_variance", samples=None, aggregate="mean", loss="squared"
     ) -> AttributionMaps:
         """Which channels carry which space.
 
@@ -210,45 +214,38 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         ----------
         X : (time, channel) or `Recording`, as a rule the one the model was fitted to.
         y : (time, variable), the variables, if X is not a recording that has them. The unique variance uses them
-            where the model's spaces name them, and must have them for calls that can be trusted.
-        method : "unique_variance" (the best of all, with error bars: `maps.calls()`), "generative_gradient" (the
-            decoder's Jacobian), "tangent", the papers' "inverted_neuron_gradient" (pseudo-inverse of the encoder's
-            Jacobian), or a baseline: "neuron_gradient", "integrated_gradients", "feature_ablation",
-            "shapley_zeros", "shapley_shuffled", "smoothgrad", "deeplift".
-        samples : aggregate over this many time steps, evenly spaced; None for all. (The unique variance takes all
-            it can use, at most 100,000.)
+            where the model's spaces name them. Without them there are scores, but no calls.
+        method : "unique_variance" (the best of all, with a test of which channels carry what: `maps.calls()`),
+            "generative_gradient" (the decoder's Jacobian), "tangent", the papers' "inverted_neuron_gradient"
+            (pseudo-inverse of the encoder's Jacobian), one that they compare with ("neuron_gradient",
+            "integrated_gradients", "feature_ablation", "shapley_zeros", "shapley_shuffled", "smoothgrad",
+            "deeplift"), or one of your own: see `ascribo.attribution.local_method`.
+        samples : number of time steps to aggregate over, evenly spaced, or "all"; None for 20,000. Not for the
+            unique variance, which takes all that it can use, at most 100,000.
         aggregate : "mean", "median" or "maximum" over time of the absolute entries; not for the unique variance.
         loss : "squared", or "poisson" for channels that are counts; for the unique variance.
         """
-        if method not in METHODS:
-            raise ValueError(f"method={method!r}: expected one of {list(METHODS)}.")
-        if samples is not None and (not isinstance(samples, int | np.integer) or samples < 1):
-            raise ValueError(f"samples={samples!r}: expected an integer of at least 1, or None for all.")
-        if aggregate not in ("mean", "median", "maximum"):
-            raise ValueError(f"aggregate={aggregate!r}: expected 'mean', 'median' or 'maximum'.")
-        if loss not in ("squared", "poisson"):
-            raise ValueError(f"loss={loss!r}: expected 'squared' or 'poisson'.")
-        if method == "unique_variance" and aggregate != "mean":
-            raise ValueError(f"aggregate={aggregate!r}: the unique variance is a mean over held-out time.")
-        if method != "unique_variance" and loss != "squared":
-            raise ValueError(f"loss={loss!r} is for method='unique_variance': {method} predicts nothing.")
+        chosen = check_options(method, samples, aggregate, loss)
         recording = self._check(X, y)
-        steps = evenly(len(recording), samples)
-        model = self.model_.to(resolve_device(self.device))
-        wanted = [v for space in model.spaces.values() for v in space.variables if v not in recording.variables]
-        if method == "unique_variance" and wanted:
+        model = self.model_.to(device_of(self.device))
+        if chosen.tested and (lacking := missing_variables(model.spaces, recording.variables)):
             warnings.warn(
-                f"the recording has no {', '.join(wanted)}: their spaces are judged by their embedding, which may "
-                "have leaked into others. Pass y, or a recording with its variables, for calls to be trusted.",
+                f"{lacking}. Spaces that need them have scores but no calls; calls for others are right only if "
+                "their variables do not go with those that are missing.",
                 stacklevel=2,
             )
-        if not model.weight.any():
+        if not seed_weights(model).any():
             raise ValueError(
                 f"all spaces ({', '.join(reported(model.spaces))}) have collapsed: their held-out InfoNCE is at "
                 "chance, so there is nothing to attribute. See model.goodness_of_fit_."
             )
+        index = None
+        if "samples" in chosen.takes:
+            index = evenly(len(recording), {None: SAMPLES, "all": None}.get(samples, samples))
         with one_thread():
-            maps = model.attribute(recording, method, steps, aggregate=aggregate, loss=loss, progress=self.progress)
+            maps = attribute(
+                model, recording, method, index, aggregate=aggregate, loss=loss, progress=self.progress
+            )
             maps = maps.with_units(recording.units)
         for name, why in maps.refused.items():
             warnings.warn(f"space {name!r} has no map: {why}", stacklevel=2)
@@ -269,8 +266,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
     def get_feature_names_out(self, input_features=None):
         """Names of the embedding dimensions: the space's name and a number."""
         check_is_fitted(self)
-        names = [f"{name}{k}" for name, space in self.model_.spaces.items() for k in range(space.dim)]
-        return np.array(names, dtype=object)
+        return np.array(dimension_names(self.model_.spaces), dtype=object)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -300,6 +296,19 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         if len(self.kept_channels_) < self.n_features_in_:
             recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
         return recording
+
+
+def settings_of(model, device: torch.device) -> Settings:
+    """How an estimator is to be trained."""
+    return Settings(
+        steps=int(model.steps),
+        batch_size=int(model.batch_size),
+        learning_rate=float(model.learning_rate),
+        schedule=schedule_of(model.penalty),
+        exact_penalty=bool(model.exact_penalty),
+        early_stop=model.early_stop,
+        device=str(device),
+    )
 
 
 def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:

@@ -80,7 +80,7 @@ def _one(
         parameters=weights,
         decoder=_under("decoder.", tensors),
         alignment=Alignment(aligned["mean"], aligned["basis"], aligned["inverse"], facts["alignment_reference"]),
-        counted=tensors["usable"].numpy(),
+        usable=tensors["usable"].numpy(),
         regressions={name: value.numpy() for name, value in _under("regression.", tensors).items()},
         treatment=decode(facts["treatment"]),
     )

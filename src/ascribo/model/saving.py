@@ -67,7 +67,7 @@ def _write(estimator: Any, folder: str | Path, facts: dict[str, Any]) -> str:
     tensors = {f"encoder.{name}": value for name, value in model.parameters.items()}
     tensors |= {f"decoder.{name}": value for name, value in model.decoder.items()}
     tensors |= {f"alignment.{name}": getattr(model.alignment, name) for name in ("mean", "basis", "inverse")}
-    arrays = {"mean": model.mean, "scale": model.scale, "usable": model.counted}
+    arrays = {"mean": model.mean, "scale": model.scale, "usable": model.usable}
     arrays |= {f"regression.{name}": value for name, value in model.regressions.items()}
     arrays |= {f"history.{name}": history[name].values for name in CURVES}
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}

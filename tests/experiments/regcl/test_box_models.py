@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.func import functional_call, jacrev
 
+from ascribo.attribution import attribute
 from ascribo.data.segments import evenly
 from ascribo.metrics.scores import auroc
 from ascribo.model.fitting import fit_many, prepare
@@ -81,11 +82,11 @@ def test_channels_are_those_of_standardised_channels(fitted):
     )
     for method in ("generative_gradient", "neuron_gradient", "integrated_gradients", "feature_ablation"):
         a, b = (
-            box_models.channel_scores(m.attribute(data, method, steps), box_models.spread_of(data, m), "position")
+            box_models.channel_scores(attribute(m, data, method, steps), box_models.spread_of(data, m), "position")
             for m in (model, other)
         )
         np.testing.assert_allclose(a, b, rtol=1e-3, err_msg=method)
-    raw = model.attribute(data, "inverted_neuron_gradient", steps)
+    raw = attribute(model, data, "inverted_neuron_gradient", steps)
     scores = box_models.channel_scores(raw, box_models.spread_of(data, model), "position")
     np.testing.assert_allclose(scores * spread, raw.by_space.sel(space="position").values)
 
@@ -106,10 +107,10 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
 
 def test_a_collapsed_space_is_judged(fitted):
     data, model = fitted
-    counted = replace(model, counted=np.ones_like(model.counted))
-    row = box_models.judge(CELL, data, counted, {}, "position", channels=["neuron_gradient"])
-    maps = counted.attribute(data, "neuron_gradient", evenly(len(data), CELL["samples"]))
-    scores = box_models.channel_scores(maps, box_models.spread_of(data, counted), "position")
+    usable = replace(model, usable=np.ones_like(model.usable))
+    row = box_models.judge(CELL, data, usable, {}, "position", channels=["neuron_gradient"])
+    maps = attribute(usable, data, "neuron_gradient", evenly(len(data), CELL["samples"]))
+    scores = box_models.channel_scores(maps, box_models.spread_of(data, usable), "position")
     assert row["channels"]["neuron_gradient"] == pytest.approx(auroc(scores, data.truth.sel(space="position")))
 
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from ascribo import attribution
+from ascribo.attribution.unique_variance import score
 from ascribo.cli import main
 from experiments.validation import track
 
@@ -22,10 +22,8 @@ def folder(data_dir):
 
 @pytest.fixture(scope="module")
 def done(folder, tmp_path_factory):
-    whole = attribution.unique_variance
     with pytest.MonkeyPatch.context() as patch:
-        brief = lambda questions, seeds, **options: whole(questions, seeds, **{**options, "steps": 25})  # noqa: E731
-        patch.setattr(attribution, "unique_variance", brief)
+        patch.setattr(score, "MOST_TRAINING_STEPS", 25)
         out = tmp_path_factory.mktemp("results")
         return out, track.run(out, device="cpu", progress=False, **TINY)
 

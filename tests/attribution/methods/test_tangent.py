@@ -6,12 +6,14 @@ import torch
 from torch import nn
 
 from ascribo import Convolution, Time
-from ascribo.attribution.jacobian import inverted_neuron_gradient
-from ascribo.attribution.tangent import tangent, tangent_basis
+from ascribo.attribution.encoded import EncodedRecording
+from ascribo.attribution.methods.inverted_neuron_gradient import inverted_neuron_gradient
+from ascribo.attribution.methods.tangent import inverse_on_tangents, tangent, tangent_basis
 from ascribo.data.segments import segment_bounds
 from ascribo.networks.alignment import Alignment
 from ascribo.networks.encoders import Limit
 from ascribo.networks.stack import Embedder
+from tests.attribution.given import at
 
 CHANNELS, DIM = 7, 3
 
@@ -41,6 +43,12 @@ def linear_stack(matrices):
     return embedder, {"0.weight": matrices, "0.bias": torch.zeros(matrices.shape[:2], dtype=matrices.dtype)}
 
 
+def tangents(embedder, parameters, alignment, X, index, epochs=None):
+    """The tangent map of a recording at some time steps."""
+    edges = bounds(np.zeros(len(X), int) if epochs is None else epochs)
+    return tangent(EncodedRecording(embedder, parameters, alignment, {}, X, *edges), index)
+
+
 @pytest.fixture(scope="module")
 def line():
     """x = M z; two encoders with J M = B, one of minimum norm, one with a part that sees nothing of the data."""
@@ -57,11 +65,10 @@ def test_what_the_encoder_does_off_the_data_does_not_matter(line):
     X, encoders, expected = line
     embedder, parameters = linear_stack(encoders)
     index = torch.arange(0, 200, 3)
-    basis = tangent_basis(X, index, *bounds(np.zeros(200, int)), DIM)
-    got, ok = tangent(embedder, parameters, same(DIM, 2), X[index], basis)
+    got, ok = tangents(embedder, parameters, same(DIM, 2), X, index)
     assert got.shape == (2, len(index), CHANNELS, 1, DIM) and ok.all()
     torch.testing.assert_close(got[..., 0, :], expected.expand(2, len(index), CHANNELS, DIM), rtol=1e-7, atol=1e-9)
-    papers, _ = inverted_neuron_gradient(embedder, parameters, same(DIM, 2), X[index])
+    papers, _ = at(inverted_neuron_gradient, embedder, parameters, same(DIM, 2), X[index])
     torch.testing.assert_close(papers[0, 0, :, 0], expected)
     assert (papers[1, 0, :, 0] - expected).norm() > 0.3 * expected.norm()
 
@@ -71,8 +78,7 @@ def test_aligned_coordinates(line):
     embedder, parameters = linear_stack(encoders[:1])
     turn = random(1, DIM, DIM, seed=4)
     alignment = Alignment(torch.zeros(1, DIM, dtype=torch.float64), turn, torch.linalg.inv(turn), 0)
-    basis = tangent_basis(X, torch.tensor([50]), *bounds(np.zeros(200, int)), DIM)
-    got, _ = tangent(embedder, parameters, alignment, X[50:51], basis)
+    got, _ = tangents(embedder, parameters, alignment, X, torch.tensor([50]))
     torch.testing.assert_close(got[0, 0, :, 0], expected @ turn[0], rtol=1e-7, atol=1e-9)
 
 
@@ -97,10 +103,8 @@ def test_on_a_smooth_surface_the_map_is_the_generators_jacobian():
     truth[:, 2, 0], truth[:, 3, 1] = 2 * z[:, 0], z[:, 1].cos()
     embedder = Embedder(Bent(), {"a": Time(2)})
     parameters = {"off": torch.tensor([1.5], dtype=torch.float64)}
-    index = torch.arange(500)
-    basis = tangent_basis(X, index, *bounds(np.zeros(500, int)), 2)
-    got, ok = tangent(embedder, parameters, same(2), X, basis)
-    papers, regular = inverted_neuron_gradient(embedder, parameters, same(2), X)
+    got, ok = tangents(embedder, parameters, same(2), X, torch.arange(500))
+    papers, regular = at(inverted_neuron_gradient, embedder, parameters, same(2), X)
     error = (got[0, :, :, 0] - truth).norm(dim=(1, 2))[ok[0]]
     others = (papers[0, :, :, 0] - truth).norm(dim=(1, 2))[regular[0]]
     assert ok.double().mean() > 0.95 and error.median() < 0.1 < 0.4 < others.median()
@@ -126,7 +130,7 @@ def test_a_step_without_neighbours_has_no_tangents():
     index = torch.tensor([10, 30, 50])
     basis = tangent_basis(X, index, *bounds(epochs), DIM)
     embedder, parameters = linear_stack(random(1, DIM, CHANNELS, seed=2))
-    _, ok = tangent(embedder, parameters, same(DIM), X[index], basis)
+    _, ok = tangents(embedder, parameters, same(DIM), X, index, epochs)
     assert not basis[1].any() and not ok[0, 1]
 
 
@@ -150,7 +154,9 @@ def test_samples_whose_tangents_were_misjudged_are_left_out():
     good[0, 0] = good[1, 1] = blind[2, 0] = blind[3, 1] = slanted[0, 0] = 1
     slanted[1, 1], slanted[4, 1] = 0.1, np.sqrt(0.99)
     basis = torch.stack([good, blind, slanted])
-    got, ok = tangent(embedder, parameters, same(2), torch.zeros(3, 5, dtype=torch.float64), basis)
+    nowhere = torch.zeros(3, dtype=torch.long)
+    recording = EncodedRecording(embedder, parameters, same(2), {}, torch.zeros(3, 5), nowhere, nowhere)
+    got, ok = inverse_on_tangents(recording, torch.zeros(3, 5, dtype=torch.float64), basis)
     assert ok.tolist() == [[True, False, False]]
     torch.testing.assert_close(got[0, 0, :, 0], good)
 
@@ -159,4 +165,4 @@ def test_windows_are_refused():
     module = Convolution(4, (6, 8)).build(5, 2)
     embedder = Embedder(module, {"a": Time(2)})
     with pytest.raises(ValueError, match="sees a window"):
-        tangent(embedder, embedder.initial(module, [0]), same(2), torch.zeros(3, 5, 4), torch.zeros(3, 5, 2))
+        tangents(embedder, embedder.initial(module, [0]), same(2), torch.zeros(30, 5), torch.arange(3))

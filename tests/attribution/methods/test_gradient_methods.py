@@ -1,4 +1,4 @@
-"""The papers' baselines: their axioms, captum's numbers, and seeds that do not know of each other."""
+"""The methods that the papers compare with: axioms, captum's numbers, seeds that do not know of each other."""
 
 import copy
 
@@ -8,19 +8,18 @@ import torch
 from torch import nn
 
 from ascribo import MLP, Convolution, Time
-from ascribo.attribution.baselines import (
-    BLOCK,
-    deeplift,
-    feature_ablation,
-    integrated_gradients,
-    shapley_shuffled,
-    shapley_zeros,
-    smoothgrad,
-)
-from ascribo.attribution.jacobian import neuron_gradient
+from ascribo.attribution.gradients import SAMPLES_AT_ONCE
+from ascribo.attribution.methods.deeplift import deeplift
+from ascribo.attribution.methods.feature_ablation import feature_ablation
+from ascribo.attribution.methods.integrated_gradients import integrated_gradients
+from ascribo.attribution.methods.neuron_gradient import neuron_gradient
+from ascribo.attribution.methods.shapley_shuffled import shapley_shuffled
+from ascribo.attribution.methods.shapley_zeros import shapley_zeros
+from ascribo.attribution.methods.smoothgrad import smoothgrad
 from ascribo.networks.alignment import Alignment
 from ascribo.networks.encoders import Limit
 from ascribo.networks.stack import Embedder
+from tests.attribution.given import Given, at
 
 CHANNELS, DIM = 5, 3
 ENCODERS = {
@@ -53,20 +52,16 @@ def embedded(embedder, parameters, alignment, x):
     return alignment.to_aligned(embedder(parameters, x.expand(seeds, *x.shape))).detach()
 
 
-def drawn(method, *arguments, seed=0, **options):
-    return method(*arguments, generator=torch.Generator().manual_seed(seed), **options)
-
-
 def all_methods(embedder):
     """Each as a function of (embedder, parameters, alignment, x), with fixed draws."""
     methods = {
-        "integrated_gradients": integrated_gradients,
-        "feature_ablation": feature_ablation,
-        "shapley_zeros": lambda *a: drawn(shapley_zeros, *a),
-        "shapley_shuffled": lambda *a: drawn(shapley_shuffled, *a, background=inputs(embedder, 50)),
-        "smoothgrad": lambda *a: drawn(smoothgrad, *a, n_samples=3),
+        "integrated_gradients": lambda *a: at(integrated_gradients, *a),
+        "feature_ablation": lambda *a: at(feature_ablation, *a),
+        "shapley_zeros": lambda *a: at(shapley_zeros, *a),
+        "shapley_shuffled": lambda *a: at(shapley_shuffled, *a, pool=inputs(embedder, 50)),
+        "smoothgrad": lambda *a: at(smoothgrad, *a, n_samples=3),
     }
-    return methods if embedder.dense is None else methods | {"deeplift": deeplift}
+    return methods if embedder.dense is None else methods | {"deeplift": lambda *a: at(deeplift, *a)}
 
 
 def linear():
@@ -90,11 +85,11 @@ def test_integrated_gradients_and_ablation_equal_captum(name):
     captum = pytest.importorskip("captum.attr")
     embedder, parameters, alignment, module = stack(ENCODERS[name])
     x = inputs(embedder)
-    got, valid = integrated_gradients(embedder, parameters, alignment, x)
+    got, valid = at(integrated_gradients, embedder, parameters, alignment, x)
     expected = by_captum(captum.IntegratedGradients, module, parameters, alignment, x)
     assert valid.shape == (3, 20) and valid.all()
     torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-7)  # captum rounds its weights to float32
-    got, _ = feature_ablation(embedder, parameters, alignment, x)
+    got, _ = at(feature_ablation, embedder, parameters, alignment, x)
     expected = by_captum(captum.FeatureAblation, module, parameters, alignment, x)
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
 
@@ -108,7 +103,7 @@ def test_deeplift_equals_captum(name, monkeypatch):
         monkeypatch.setitem(rules.SUPPORTED_NON_LINEAR, kind, rules.nonlinear)
     embedder, parameters, alignment, module = stack(ENCODERS[name])
     x = inputs(embedder)
-    got, _ = deeplift(embedder, parameters, alignment, x)
+    got, _ = at(deeplift, embedder, parameters, alignment, x)
     expected = by_captum(captum.DeepLift, module, parameters, alignment, x)
     torch.testing.assert_close(got, expected, rtol=1e-8, atol=1e-9)
 
@@ -118,9 +113,9 @@ def test_integrated_gradients_are_complete(name, similarity):
     embedder, parameters, alignment, _ = stack(ENCODERS[name], similarity=similarity)
     x = inputs(embedder)
     difference = embedded(embedder, parameters, alignment, x) - embedded(embedder, parameters, alignment, 0 * x)
-    maps, _ = integrated_gradients(embedder, parameters, alignment, x)
+    maps, _ = at(integrated_gradients, embedder, parameters, alignment, x)
     torch.testing.assert_close(maps.sum((2, 3)), difference, rtol=0, atol=1e-3 * difference.abs().max().item())
-    rough, _ = integrated_gradients(embedder, parameters, alignment, x, points=1)  # which the points are for
+    rough, _ = at(integrated_gradients, embedder, parameters, alignment, x, points=1)  # which the points are for
     assert (rough.sum((2, 3)) - difference).abs().max() > 1e-2 * difference.abs().max()
 
 
@@ -131,7 +126,7 @@ def test_a_hard_limit_costs_one_part_in_the_number_of_points():
     assert 0.1 < (~embedder.inside(z)).double().mean() < 1  # some outputs are at their limit
     difference = embedded(embedder, parameters, alignment, x) - embedded(embedder, parameters, alignment, 0 * x)
     for points in (10, 50, 250):
-        maps, _ = integrated_gradients(embedder, parameters, alignment, x, points=points)
+        maps, _ = at(integrated_gradients, embedder, parameters, alignment, x, points=points)
         error = (maps.sum((2, 3)) - difference).square().mean().sqrt() / difference.square().mean().sqrt()
         assert 0.5 < error * points < 2
 
@@ -146,9 +141,9 @@ def test_deeplift_is_complete_in_single_precision(name, size):
     exact = {k: v.double() for k, v in parameters.items()}
     aligned = Alignment(alignment.mean.double(), alignment.basis.double(), alignment.inverse.double(), 0)
     difference = embedded(embedder, exact, aligned, x.double()) - embedded(embedder, exact, aligned, 0 * x.double())
-    maps, _ = deeplift(embedder, parameters, alignment, x)
+    maps, _ = at(deeplift, embedder, parameters, alignment, x)
     torch.testing.assert_close(maps.sum((2, 3)), difference.float(), rtol=1e-4, atol=2e-6)
-    precise, _ = deeplift(embedder, exact, aligned, x.double())
+    precise, _ = at(deeplift, embedder, exact, aligned, x.double())
     torch.testing.assert_close(maps.double(), precise, rtol=1e-3, atol=1e-5)
 
 
@@ -157,7 +152,7 @@ def test_deeplift_sees_the_kink_of_a_limit_however_close():
     parameters["0.bias"][:] = 0.4999
     x = 1e-4 * inputs(embedder, 200)
     difference = embedded(embedder, parameters, alignment, x) - embedded(embedder, parameters, alignment, 0 * x)
-    maps, _ = deeplift(embedder, parameters, alignment, x)
+    maps, _ = at(deeplift, embedder, parameters, alignment, x)
     torch.testing.assert_close(maps.sum((2, 3)), difference, rtol=1e-6, atol=1e-12)
 
 
@@ -169,7 +164,7 @@ def test_all_shares_of_a_linear_encoder_are_weight_times_input():
     for name in ("integrated_gradients", "feature_ablation", "shapley_zeros", "deeplift"):
         maps, _ = all_methods(embedder)[name](embedder, parameters, alignment, x)
         torch.testing.assert_close(maps, expected, rtol=1e-10, atol=1e-12)
-    maps, _ = drawn(smoothgrad, embedder, parameters, alignment, x, noise=1.0)
+    maps, _ = at(smoothgrad, embedder, parameters, alignment, x, noise=1.0)
     torch.testing.assert_close(maps, gradient.expand_as(maps), rtol=1e-10, atol=1e-12)
 
 
@@ -179,9 +174,7 @@ def test_references_are_shuffled_entries_of_the_background(n_samples):
     embedder, parameters, alignment, _ = stack(linear())
     x = inputs(embedder, 400)
     background = torch.arange(3.0 * CHANNELS, dtype=torch.float64).reshape(3, CHANNELS)
-    maps, _ = drawn(
-        shapley_shuffled, embedder, parameters, alignment, x, background=background, n_samples=n_samples
-    )
+    maps, _ = at(shapley_shuffled, embedder, parameters, alignment, x, pool=background, n_samples=n_samples)
     gradient = (alignment.inverse @ parameters["0.weight"]).mT[:, None, :, None]
     mean = x[:, :, None, None] - maps / gradient
     torch.testing.assert_close(mean, mean[:1, ..., :1].expand_as(mean), rtol=1e-6, atol=1e-6)
@@ -208,12 +201,12 @@ def test_shapley_values_are_efficient_in_expectation():
     zero = embedded(embedder, parameters, alignment, 0 * x[:1])
     of_background = embedded(embedder, parameters, alignment, entries)
 
-    maps, _ = drawn(shapley_zeros, embedder, parameters, alignment, many, n_samples=1)
+    maps, _ = at(shapley_zeros, embedder, parameters, alignment, many, n_samples=1)
     within(maps.sum((2, 3)).unflatten(1, (3, draws)), z - zero)
-    integrated, _ = integrated_gradients(embedder, parameters, alignment, x)
+    integrated, _ = at(integrated_gradients, embedder, parameters, alignment, x)
     within(maps.unflatten(1, (3, draws)), integrated)
 
-    maps, _ = drawn(shapley_shuffled, embedder, parameters, alignment, many, background=background, n_samples=1)
+    maps, _ = at(shapley_shuffled, embedder, parameters, alignment, many, pool=background, n_samples=1)
     reference = of_background.mean(1, keepdim=True)
     within(maps.sum((2, 3)).unflatten(1, (3, draws)), z - reference, of_background.std(1, keepdim=True) / 200)
 
@@ -225,20 +218,19 @@ def within(sampled, expected, error=0.0):
     assert standard_error.mean() < 0.05 * expected.abs().mean()
 
 
-def test_more_draws_are_means_of_draws():
+def test_more_draws_are_means_of_draws(monkeypatch):
     embedder, parameters, alignment, _ = stack(ENCODERS["tanh"])
     x = inputs(embedder)
     background = inputs(embedder, 50)
-    for method, options in ((shapley_zeros, {}), (shapley_shuffled, {"background": background}), (smoothgrad, {})):
+    for method, options in ((shapley_zeros, {}), (shapley_shuffled, {"pool": background}), (smoothgrad, {})):
         generator = torch.Generator().manual_seed(3)
-        single = [
-            method(embedder, parameters, alignment, x, generator=generator, n_samples=1, **options)[0]
-            for _ in range(4)
-        ]
-        maps, _ = drawn(method, embedder, parameters, alignment, x, seed=3, n_samples=4, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(Given, "generator", lambda *_, own=generator: own)  # goes on from draw to draw
+            single = [at(method, embedder, parameters, alignment, x, n_samples=1, **options)[0] for _ in range(4)]
+        maps, _ = at(method, embedder, parameters, alignment, x, seed=3, n_samples=4, **options)
         torch.testing.assert_close(maps, torch.stack(single).mean(0))
         assert (single[0] - single[1]).abs().max() > 1e-3
-        again, _ = drawn(method, embedder, parameters, alignment, x, seed=3, n_samples=4, **options)
+        again, _ = at(method, embedder, parameters, alignment, x, seed=3, n_samples=4, **options)
         assert torch.equal(maps, again)
 
 
@@ -246,15 +238,15 @@ def test_more_draws_are_means_of_draws():
 def test_smoothgrad_without_noise_is_the_neuron_gradient(name):
     embedder, parameters, alignment, _ = stack(ENCODERS[name])
     x = inputs(embedder)
-    maps, _ = drawn(smoothgrad, embedder, parameters, alignment, x, noise=0.0)
-    torch.testing.assert_close(maps, neuron_gradient(embedder, parameters, alignment, x)[0])
+    maps, _ = at(smoothgrad, embedder, parameters, alignment, x, noise=0.0)
+    torch.testing.assert_close(maps, at(neuron_gradient, embedder, parameters, alignment, x)[0])
 
 
 def test_smoothgrad_is_the_gradient_of_the_blurred_encoder():
     """For z = tanh(w·x) the noise is that of w·x, and its mean an integral of one dimension."""
     embedder, parameters, alignment, _ = stack(nn.Sequential(nn.Linear(CHANNELS, DIM), Limit("tanh", 1.0)))
     x, draws, noise = inputs(embedder, 2), 4000, 0.5
-    maps, _ = drawn(
+    maps, _ = at(
         smoothgrad, embedder, parameters, alignment, x.repeat_interleave(draws, 0), noise=noise, n_samples=1
     )
     nodes, weights = map(torch.from_numpy, np.polynomial.hermite_e.hermegauss(40))
@@ -264,7 +256,7 @@ def test_smoothgrad_is_the_gradient_of_the_blurred_encoder():
     slope = (1 - torch.tanh(around).square()) @ weights / weights.sum()
     expected = torch.einsum("skd,sbd,sdc->sbck", alignment.inverse, slope, weight)[:, :, :, None]
     within(maps.unflatten(1, (2, draws)), expected)
-    plain, _ = neuron_gradient(embedder, parameters, alignment, x)
+    plain, _ = at(neuron_gradient, embedder, parameters, alignment, x)
     assert (plain - expected).abs().max() > 0.1 * expected.abs().max()
 
 
@@ -281,7 +273,7 @@ def test_a_channel_the_encoder_ignores_gets_nothing(name):
 def test_ablation_of_a_window_takes_one_step_at_a_time():
     embedder, parameters, alignment, _ = stack(ENCODERS["window"])
     x = inputs(embedder)
-    maps, _ = feature_ablation(embedder, parameters, alignment, x)
+    maps, _ = at(feature_ablation, embedder, parameters, alignment, x)
     for channel, step in ((0, 0), (2, 3), (4, 1)):
         without = x.clone()
         without[:, channel, step] = 0
@@ -292,7 +284,7 @@ def test_ablation_of_a_window_takes_one_step_at_a_time():
 @pytest.mark.parametrize("name", ["hard", "window"])
 def test_seeds_are_batched_but_apart(name):
     embedder, parameters, alignment, _ = stack(ENCODERS[name])
-    x = inputs(embedder, BLOCK[False] + 30)
+    x = inputs(embedder, SAMPLES_AT_ONCE[False] + 30)
     for method in all_methods(embedder).values():
         maps, valid = method(embedder, parameters, alignment, x)
         assert maps.shape == (3, len(x), CHANNELS, embedder.window, DIM)
@@ -303,8 +295,8 @@ def test_seeds_are_batched_but_apart(name):
             expected, _ = method(embedder, alone, Alignment(*parts, reference=0), x)
             torch.testing.assert_close(maps[seed : seed + 1], expected, rtol=1e-9, atol=1e-12)
     for method in (integrated_gradients, feature_ablation):  # nor do samples know of each other
-        last, _ = method(embedder, parameters, alignment, x[-3:])
-        maps, _ = method(embedder, parameters, alignment, x)
+        last, _ = at(method, embedder, parameters, alignment, x[-3:])
+        maps, _ = at(method, embedder, parameters, alignment, x)
         torch.testing.assert_close(maps[:, -3:], last, rtol=1e-9, atol=1e-12)
 
 
@@ -312,18 +304,15 @@ def test_seeds_are_batched_but_apart(name):
 def test_deeplift_is_for_the_mlp(encoder, similarity):
     embedder, parameters, alignment, _ = stack(encoder, similarity=similarity)
     with pytest.raises(ValueError, match="MLP encoder"):
-        deeplift(embedder, parameters, alignment, inputs(embedder))
+        at(deeplift, embedder, parameters, alignment, inputs(embedder))
 
 
 def test_wrong_settings_are_named():
     embedder, parameters, alignment, _ = stack(ENCODERS["none"])
     x, arguments = inputs(embedder), (embedder, parameters, alignment)
     with pytest.raises(ValueError, match="points=0"):
-        integrated_gradients(*arguments, x, points=0)
+        at(integrated_gradients, *arguments, x, points=0)
     with pytest.raises(ValueError, match="n_samples=0"):
-        drawn(shapley_zeros, *arguments, x, n_samples=0)
+        at(shapley_zeros, *arguments, x, n_samples=0)
     with pytest.raises(ValueError, match="noise=-1"):
-        drawn(smoothgrad, *arguments, x, noise=-1)
-    for background in (torch.zeros(3, CHANNELS + 1), torch.zeros(0, CHANNELS)):
-        with pytest.raises(ValueError, match=rf"expected .* \(n, {CHANNELS}\)"):
-            drawn(shapley_shuffled, *arguments, x, background=background)
+        at(smoothgrad, *arguments, x, noise=-1)

@@ -15,15 +15,15 @@ from scipy.special import xlogy
 from torch import nn
 
 import ascribo as asc
-from ascribo.attribution.unique_variance import frame, unique
-from ascribo.attribution.unique_variance.innovations import (
-    draw_anew,
-    news_lag,
-    resample,
-    wave_heights,
-    wave_numbers,
-)
-from ascribo.attribution.unique_variance.unique import Answer, Question, ask, unique_maps, unique_variance
+from ascribo.attribution import AttributionMaps
+from ascribo.attribution.unique_variance import design, score
+from ascribo.attribution.unique_variance import problem as problem_module
+from ascribo.attribution.unique_variance.innovation import innovation_lag
+from ascribo.attribution.unique_variance.maps import maps_from_scores
+from ascribo.attribution.unique_variance.problem import DecodingProblem, make_problem
+from ascribo.attribution.unique_variance.score import HeldOutScores, score_problems
+from ascribo.attribution.unique_variance.waves import wave_heights, wave_numbers
+from ascribo.attribution.unique_variance.whitening import white
 from ascribo.networks.encoders import Limit
 from ascribo.networks.stack import Embedder
 
@@ -89,12 +89,13 @@ def scene():
     weights[0, 4, :4] = 1
     module, parameters = linear_encoder(weights)
     epochs = np.repeat([0, 1, 2], STEPS // 3)
-    question = ask(Embedder(module, SPACES), parameters, SPACES, X, epochs, variables, lag=LAG)
-    (answer,) = unique_variance([question], [[0]], steps=150, progress=False)
-    maps = unique_maps(
-        answer,
+    problem = make_problem(Embedder(module, SPACES), parameters, SPACES, X, epochs, variables, lag=LAG)
+    (scores,) = score_problems([problem], [[0]], steps=150, progress=False)
+    maps = maps_from_scores(
+        scores,
         weight=np.ones((1, 4)),
         refused={},
+        untested={},
         channels=list(CARRIED),
         time=np.arange(STEPS) / 10,
         epochs=epochs,
@@ -105,21 +106,21 @@ def scene():
         coords={"channel": list(CARRIED), "space": list(SPACES)},
     )
     return SimpleNamespace(
-        X=X, variables=variables, epochs=epochs, question=question, answer=answer, maps=maps, truth=truth
+        X=X, variables=variables, epochs=epochs, problem=problem, scores=scores, maps=maps, truth=truth
     )
 
 
-def gain(question, space):
+def gain(problem, space):
     """What a linear regression on the inputs of the decoders gains by a space: R² with it - R² without."""
-    x = question.x.double().numpy()
-    if space in question.news:
-        masks = question.masks[[0, 0]].bool()
-        masks[1, question.news[space][0]] = False
+    x = problem.x.double().numpy()
+    if space in problem.redraws:
+        masks = problem.masks[[0, 0]].bool()
+        masks[1, problem.redraws[space][0]] = False
     else:
-        masks = question.masks[list(question.against[space])].bool()
+        masks = problem.masks[list(problem.comparisons[space])].bool()
     errors = []
     for mask in masks:
-        u = question.inputs[0][:, mask].double().numpy()
+        u = problem.inputs[0][:, mask].double().numpy()
         fit = np.linalg.lstsq(u, x - x.mean(0), rcond=None)[0]
         errors.append(((x - x.mean(0) - u @ fit) ** 2).mean(0) / x.var(0))
     return errors[1] - errors[0]
@@ -133,7 +134,7 @@ def test_what_is_not_carried_scores_nothing_and_what_is_carried_is_called(scene)
 
 
 def test_the_whole_value_of_a_variable_would_find_the_leak(scene):
-    """Why the news: given the leaky block, the variable now tells of a channel that does not carry it."""
+    """Why innovations: given the leaky block, the present value tells of a channel that does not carry it."""
     known = scene.variables["a"].notna().to_numpy()
     a = scene.variables["a"].to_numpy()[known]
     x = scene.X.numpy()[known].astype(float)
@@ -150,13 +151,13 @@ def test_scores_are_shares_of_the_variance(scene):
     assert found.sel(channel="sum", space="a") == pytest.approx((1 - DECAY ** (2 * LAG)) / 2.25, abs=0.02)
     linear = [name for name in CARRIED if name != "product"]  # which no linear regression can do
     for space in SPACES:
-        expected = xr.DataArray(gain(scene.question, space), dims="channel", coords={"channel": list(CARRIED)})
+        expected = xr.DataArray(gain(scene.problem, space), dims="channel", coords={"channel": list(CARRIED)})
         np.testing.assert_allclose(found.sel(channel=linear, space=space), expected.sel(channel=linear), atol=0.03)
 
 
-def test_only_steps_that_have_everything_are_asked(scene):
+def test_only_time_steps_that_have_everything_are_tested(scene):
     missing = scene.variables.isna().any(axis=1).to_numpy()
-    steps = scene.question.steps
+    steps = scene.problem.index
     assert not (missing[steps] | missing[steps - LAG] | missing[steps - LAG - REACH]).any()
     back = LAG + REACH + 1
     ahead = 1 + REACH
@@ -165,8 +166,8 @@ def test_only_steps_that_have_everything_are_asked(scene):
 
 
 def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
-    u = scene.question.inputs[0].double().numpy()
-    # then: 5 embedding + 1 + 2 + 3 values; news, now and how it was moving: the same 6 values each; the rest: 1.
+    u = scene.problem.inputs[0].double().numpy()
+    # past: 5 embedding + 1 + 2 + 3 values; innovation, present and past change: the same 6 values; the rest: 1.
     # One label in three follows from the others.
     assert u.shape[1] == 5 + 4 * (1 + 2 + 3) + 1
     np.testing.assert_allclose(u.mean(0), 0, atol=1e-4)
@@ -174,17 +175,17 @@ def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
     assert (
         np.isclose(variance, 1, atol=1e-3).sum() == u.shape[1] - 4 and np.isclose(variance, 0, atol=1e-6).sum() == 4
     )
-    first, whole, without = scene.question.masks.bool()
-    assert scene.question.spaces == tuple(SPACES) and scene.question.against == {"rest": (1, 2)}
+    first, whole, without = scene.problem.masks.bool()
+    assert scene.problem.spaces == tuple(SPACES) and scene.problem.comparisons == {"rest": (1, 2)}
     assert not (first & whole).any() and (first | whole).all()
     assert (whole & ~without).nonzero().tolist() == [[u.shape[1] - 1]]
-    columns = {space: range(where.start, where.stop) for space, (where, _) in scene.question.news.items()}
+    columns = {space: range(where.start, where.stop) for space, (where, _) in scene.problem.redraws.items()}
     assert {space: len(own) for space, own in columns.items()} == {"a": 1, "heading": 2, "side": 3}
     assert len({k for own in columns.values() for k in own}) == 6 and all(
         first[list(c)].all() for c in columns.values()
     )
-    for where, draws in scene.question.news.values():
-        assert draws.shape == (frame.DRAWS, len(u), where.stop - where.start)
+    for where, draws in scene.problem.redraws.values():
+        assert draws.shape == (design.REDRAWS, len(u), where.stop - where.start)
         assert not torch.equal(draws[0], draws[1])
 
 
@@ -194,8 +195,8 @@ def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
 def test_over_time_averages_to_the_map(scene):
     local = scene.maps.over_time()
     assert local.dims == ("time", "channel", "space") and local.sizes["time"] == STEPS
-    asked = np.isin(np.arange(STEPS), scene.question.steps)
-    assert np.isnan(local.values[~asked]).all() and np.isfinite(local.values[asked]).all()
+    tested = np.isin(np.arange(STEPS), scene.problem.index)
+    assert np.isnan(local.values[~tested]).all() and np.isfinite(local.values[tested]).all()
     np.testing.assert_allclose(local.mean("time"), scene.maps.by_space, atol=2e-4)  # blocks differ by a step
     part = scene.maps.over_time(1000, 1300, 7)
     np.testing.assert_allclose(part.time, np.arange(1000, 1300, 7) / 10)
@@ -213,13 +214,13 @@ def test_where_and_by_epoch_are_parts_of_over_time(scene):
     assert epochs.dims == ("epoch", "channel", "space") and epochs.epoch.values.tolist() == [0, 1, 2]
     for label in range(3):
         np.testing.assert_allclose(epochs[label], local.isel(time=scene.epochs == label).mean("time"), atol=2e-3)
-    share = np.bincount(scene.epochs[scene.question.steps]) / len(scene.question.steps)
+    share = np.bincount(scene.epochs[scene.problem.index]) / len(scene.problem.index)
     np.testing.assert_allclose((epochs.values * share[:, None, None]).sum(0), scene.maps.by_space, atol=1e-3)
 
 
-def test_where_hardly_anything_is_asked_there_is_no_map(scene):
+def test_where_hardly_anything_is_tested_there_is_no_map(scene):
     few = np.zeros(STEPS, dtype=bool)
-    few[scene.question.steps[:4]] = True
+    few[scene.problem.index[:4]] = True
     with pytest.raises(ValueError, match="4 of these 4 time steps"):
         scene.maps.where(few)
 
@@ -236,11 +237,17 @@ def test_counts_are_predicted_under_a_poisson_loss():
     spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
     module, parameters = linear_encoder([[[1.0, 0, 0, 0], [1.0, 1, 0, 0]]], Limit("tanh", 2.0))
     given = (Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), pd.DataFrame({"a": a}))
-    question = ask(*given, counts=counts, lag=3)
-    assert question.loss == "poisson" and torch.equal(question.x, counts[question.steps])
-    (answer,) = unique_variance([question], [[0]], steps=150, progress=False)
-    maps = unique_maps(
-        answer, weight=np.ones((1, 2)), refused={}, channels=list("abcn"), time=np.arange(5000), epochs=given[4]
+    problem = make_problem(*given, counts=counts, lag=3)
+    assert problem.loss == "poisson" and torch.equal(problem.x, counts[problem.index])
+    (scores,) = score_problems([problem], [[0]], steps=150, progress=False)
+    maps = maps_from_scores(
+        scores,
+        weight=np.ones((1, 2)),
+        refused={},
+        untested={},
+        channels=list("abcn"),
+        time=np.arange(5000),
+        epochs=given[4],
     )
     assert maps.by_space.attrs["loss"] == "poisson"
     truth = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
@@ -299,22 +306,22 @@ def test_nothing_crosses_the_edge_of_an_epoch(lengths, lag, window, missing):
     inside = (at - lag - half - REACH - 1 >= first) & (at + half + REACH + 1 < last)
     present = ~np.isnan(a)
     inside[inside] &= present[at[inside]] & present[at[inside] - lag] & present[at[inside] - lag - half - REACH]
-    ask_it = lambda: ask(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}), lag=lag)  # noqa: E731
+    make = lambda: make_problem(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}), lag=lag)  # noqa: E731
     if inside.sum() < 80:
         with pytest.raises(ValueError, match=rf"^{inside.sum()} time steps .* at least 80"):
-            ask_it()
+            make()
         return
-    question = ask_it()
-    assert question.steps.tolist() == np.flatnonzero(inside).tolist()
+    problem = make()
+    assert problem.index.tolist() == np.flatnonzero(inside).tolist()
     assert len(embedder.seen) == 4
     for seen in embedder.seen:
-        assert (epochs[seen] == epochs[question.steps]).all()
+        assert (epochs[seen] == epochs[problem.index]).all()
 
 
 @pytest.mark.parametrize("window", [1, 3, 4])
 def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
-    """The embedding then ends at the lag, that of the neighbours leaves the step out, for windows too."""
-    for module in (frame, unique):
+    """The past embedding ends at the lag, that of the neighbours leaves the step out, for windows too."""
+    for module in (design, problem_module):
         monkeypatch.setattr(module, "white", lambda part: part.float())
     rng = np.random.default_rng(0)
     smooth = np.stack([walk(rng, 400, 0.99) for _ in range(2)], axis=1)
@@ -325,50 +332,52 @@ def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
     for change in (0.0, 1.0):
         X = torch.from_numpy(smooth).float()
         X[200] += change
-        question = ask(embedder, parameters, spaces, X, np.zeros(400, int), variables, lag=6)
-        inputs.append(question.inputs[0].numpy())
+        problem = make_problem(embedder, parameters, spaces, X, np.zeros(400, int), variables, lag=6)
+        inputs.append(problem.inputs[0].numpy())
     moved = inputs[0] != inputs[1]
-    then, around = question.steps[moved[:, :2].any(1)], question.steps[moved[:, -1]]
+    past, around = problem.index[moved[:, :2].any(1)], problem.index[moved[:, -1]]
     # a window reaches window // 2 steps back and (window - 1) // 2 ahead: one of 4 leaves one more step out
     half, ahead = window // 2, (window - 1) // 2
     sees = lambda centre: range(200 - centre - ahead, 200 - centre + half + 1)  # noqa: E731
     before = 6 + half + REACH
-    assert set(then) == {*sees(-before), *sees(-before - 1)} and then.min() >= 206 + REACH
+    assert set(past) == {*sees(-before), *sees(-before - 1)} and past.min() >= 206 + REACH
     near = 1 + half + REACH
     assert set(around) == {*sees(-near), *sees(near)} and 200 not in around
 
 
 def test_folds_keep_their_distance(scene):
-    question = scene.question
-    rows = np.arange(len(question.steps))
-    assert set(question.fold) == {0, 1} and (np.diff(question.block) >= 0).all()
-    for fold, training in enumerate(question.training):
-        held_out = rows[question.fold == fold]
+    problem = scene.problem
+    rows = np.arange(len(problem.index))
+    assert set(problem.fold) == {0, 1} and (np.diff(problem.block) >= 0).all()
+    for fold, training in enumerate(problem.training_rows):
+        held_out = rows[problem.fold == fold]
         assert len(training) > 0.4 * len(rows)
         nearest = np.abs(training[:, None] - held_out[None]).min(1)
         assert nearest.min() > LAG + 2
 
 
 def test_long_recordings_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr(frame, "MOST", 500)
+    monkeypatch.setattr(design, "MOST_TIME_STEPS", 500)
     embedder, parameters, spaces = SPIES[1]
     embedder.seen = []
     rng = np.random.default_rng(0)
     X = torch.from_numpy(rng.normal(size=(3000, 2))).float()
-    question = ask(embedder, parameters, spaces, X, np.zeros(3000, int), pd.DataFrame({"a": X[:, 0]}), lag=1)
-    assert len(question.steps) == 500 and question.steps[0] == 3 and question.steps[-1] == 2997
-    assert np.diff(question.steps).max() <= 7
+    problem = make_problem(
+        embedder, parameters, spaces, X, np.zeros(3000, int), pd.DataFrame({"a": X[:, 0]}), lag=1
+    )
+    assert len(problem.index) == 500 and problem.index[0] == 3 and problem.index[-1] == 2997
+    assert np.diff(problem.index).max() <= 7
 
 
-def test_a_space_without_its_variables_is_asked_about_as_if_it_followed_time(scene):
+def test_a_space_without_its_variables_is_tested_as_if_it_followed_time(scene):
     module, parameters = linear_encoder(np.eye(8)[None, :5])
-    question = ask(
+    problem = make_problem(
         Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, scene.variables[["angle"]], lag=1
     )
-    assert question.spaces == tuple(SPACES) and list(question.news) == ["heading"]
-    assert question.against == {"a": (1, 2), "side": (1, 3), "rest": (1, 4)}
-    nothing = ask(Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, pd.DataFrame())
-    assert nothing.inputs.shape[-1] == 5 and not nothing.news and list(nothing.against) == list(SPACES)
+    assert problem.spaces == tuple(SPACES) and list(problem.redraws) == ["heading"]
+    assert problem.comparisons == {"a": (1, 2), "side": (1, 3), "rest": (1, 4)}
+    nothing = make_problem(Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, pd.DataFrame())
+    assert nothing.inputs.shape[-1] == 5 and not nothing.redraws and list(nothing.comparisons) == list(SPACES)
 
 
 def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
@@ -380,209 +389,114 @@ def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
     turn = torch.block_diag(torch.tensor([[2.0, 1.0], [0.0, 0.3]]), torch.randn(3, 3))
     module, parameters = linear_encoder(torch.cat([weights, turn @ weights]))
     variables = pd.DataFrame({"a": X[:, 0].numpy()})
-    question = ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(800, int), variables, lag=2)
-    for columns in (slice(0, 5), slice(9, 12)):  # all of the embedding then; the rest around the step
-        u = question.inputs[..., columns].double()
+    problem = make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(800, int), variables, lag=2)
+    for columns in (slice(0, 5), slice(9, 12)):  # all of the past embedding; the rest around the step
+        u = problem.inputs[..., columns].double()
         gram = u @ u.mT
         torch.testing.assert_close(gram[0], gram[1], rtol=0, atol=0.02)
         assert (u[0] - u[1]).abs().max() > 0.1
 
 
-# news drawn anew
+# variables that move together
 
 
-def correlation(a, b):
-    return np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]
-
-
-@pytest.fixture(scope="module")
-def pasts():
-    """Two variables whose changes depend on where both were, and on each other, and whose size does too."""
-    rng = np.random.default_rng(0)
-    then = rng.uniform(-1, 1, (8000, 2))
-    both, own = rng.normal(size=(2, 8000, 2))
-    size = 0.2 + 0.3 * np.abs(then)
-    news = size * (0.6 * both[:, :1] + 0.8 * own) - 0.3 * then + 0.2 * then[:, ::-1] ** 2
-    return then, news
-
-
-def drawn_anew(news, then, given, seed, **options):
-    """One draw, for arrays."""
-    past = [torch.from_numpy(np.ascontiguousarray(part)) for part in (news, then, given)]
-    return resample(*past, 1, seed=seed, **options)[0].numpy()
-
-
-def test_drawn_news_goes_with_the_past_and_the_others_but_not_with_itself(pasts):
-    then, news = pasts
-    given = np.concatenate([then, news[:, 1:]], axis=1)
-    drawn = drawn_anew(news[:, :1], then[:, :1], given, 0)
-    assert drawn.shape == (8000, 1) and drawn.dtype == np.float32
-    for what in (then[:, 0], then[:, 1] ** 2, news[:, 1]):  # what may tell of it: as before
-        assert correlation(drawn, what) == pytest.approx(correlation(news[:, 0], what), abs=0.04)
-    assert correlation(news[:, 0], news[:, 1]) > 0.2 and abs(correlation(news[:, 0], then[:, 1] ** 2)) > 0.1
-    features = np.c_[np.ones(8000), given, given**2, given[:, :1] * given[:, 1:], given[:, 1:2] * given[:, 2:]]
-    left = [v - features @ np.linalg.lstsq(features, v, rcond=None)[0] for v in (news[:, :1], drawn)]
-    assert abs(correlation(*left)) < 0.04 < 0.2 < correlation(np.abs(left[1]), np.abs(then[:, 0]))
-    assert left[1].std() == pytest.approx(left[0].std(), rel=0.03)
-    np.testing.assert_array_equal(drawn, drawn_anew(news[:, :1], then[:, :1], given, 0))
-    assert abs(correlation(drawn - news[:, :1], drawn_anew(news[:, :1], then[:, :1], given, 1) - news[:, :1])) < 0.7
-
-
-def test_what_is_expected_of_the_news_stays_where_it_is():
-    """Few time steps: those among which news is exchanged are not alike."""
-    rng = np.random.default_rng(0)
-    then, given = rng.normal(size=(2, 150, 1))
-    surprise = 0.1 * rng.normal(size=(150, 1))
-    drawn = drawn_anew(2 * given + given**2 + surprise, then, given, 0)
-    left = drawn - 2 * given - given**2
-    assert left.std() == pytest.approx(surprise.std(), rel=0.1) and abs(correlation(left, surprise)) < 0.3
-
-
-def test_drawn_labels_are_labels():
-    """A label is followed by one that has followed it, however few share it."""
-    rng = np.random.default_rng(0)
-    label = rng.integers(0, 40, 3000)
-    following = np.where(rng.random(3000) < 0.5, label, (label + rng.integers(1, 3, 3000)) % 40)
-    then, now = np.eye(40)[label], np.eye(40)[following]
-    drawn = drawn_anew(now - then, then, rng.normal(size=(3000, 2)), 0, labels=True)
-    other = then + drawn
-    assert set(np.unique(other)) == {0.0, 1.0} and (other.sum(1) == 1).all()
-    assert set(zip(label, other.argmax(1), strict=True)) <= set(zip(label, following, strict=True))
-    np.testing.assert_array_equal(np.bincount(other.argmax(1)), np.bincount(following))
-    assert 0.2 < (other.argmax(1) == following).mean() < 0.6
-
-
-def test_drawn_labels_keep_their_company():
-    """A label that changes with another variable does so when it is drawn anew, as far as cells are small."""
-    rng = np.random.default_rng(0)
-    label, company = rng.integers(0, 2, 4000), rng.normal(size=4000)
-    following = np.where(company > 0, 1 - label, label)
-    then, now = np.eye(2)[label], np.eye(2)[following]
-    changes = then * company[:, None]  # what predicts the change, given the label
-    drawn = drawn_anew(now - then, then, np.column_stack([then, changes]), 0, labels=True)
-    changed = (then + drawn).argmax(1) != label
-    assert (changed == (company > 0)).mean() > 0.9
-
-
-def test_many_columns_are_no_burden():
-    """Squares of hundreds of labels would be tens of thousands of columns, and predict anything."""
-    rng = np.random.default_rng(0)
-    news, then = rng.normal(size=(2, 600, 1))
-    drawn = drawn_anew(news, then, rng.normal(size=(600, 100)), 0)
-    assert abs(correlation(drawn, news)) < 0.5
-
-
-def test_shared_news_is_not_called_twice():
+def test_shared_innovations_are_not_called_twice():
     """Two variables that move together: a channel of one of them owes nothing to the other."""
     rng = np.random.default_rng(2)
     common = walk(rng, 5000)
     a, c = (0.8 * common + 0.6 * walk(rng, 5000) for _ in range(2))
-    assert correlation(np.diff(a), np.diff(c)) > 0.5
+    assert np.corrcoef(np.diff(a), np.diff(c))[0, 1] > 0.5
     clean = np.stack([a, c, a + c, 0 * a], axis=1)
     X = torch.from_numpy(clean + 0.5 * rng.normal(size=clean.shape)).float()
     spaces = {"a": asc.Follow("a", 1), "c": asc.Regress("c")}
     module, parameters = linear_encoder([[[1.0, 1, 0, 0], [1.0, -1, 0, 0]]])
     variables = pd.DataFrame({"a": a, "c": c})
-    question = ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), variables, lag=2)
-    assert not question.against and len(question.masks) == 1
-    (answer,) = unique_variance([question], [[0]], steps=150, progress=False)
-    scores = answer.delta[0].mean(-1)
+    problem = make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), variables, lag=2)
+    assert not problem.comparisons and len(problem.masks) == 1
+    (scores,) = score_problems([problem], [[0]], steps=150, progress=False)
+    scores = scores.by_block[0].mean(-1)
     truth = np.array([[1, 0, 1, 0], [0, 1, 1, 0]], dtype=bool)
     assert np.abs(scores[~truth]).max() < 0.005 < 0.03 < scores[truth].min()
-    expected = np.stack([gain(question, space) for space in spaces])
+    expected = np.stack([gain(problem, space) for space in spaces])
     np.testing.assert_allclose(scores[truth], expected[truth], atol=0.02)
-
-
-# the lag
-
-
-@pytest.mark.parametrize("decay, expected", [(0.5, 1), (0.98, 6), (0.9999, 50)])
-def test_the_news_is_taken_after_a_tenth_of_the_correlation_has_gone(decay, expected):
-    values = walk(np.random.default_rng(1), 50_000, decay)[:, None]
-    assert abs(news_lag([values], np.zeros(50_000, int)) - expected) <= expected // 6
-
-
-def test_the_lag_looks_neither_across_epochs_nor_at_what_is_missing():
-    epochs = np.repeat(np.arange(100), 10)
-    constant = np.random.default_rng(0).normal(size=100)[epochs][:, None]
-    assert news_lag([constant], epochs) == 9  # all the correlation that can be seen
-    values = walk(np.random.default_rng(1), 20_000, 0.98)[:, None]
-    missing = np.where(np.random.default_rng(2).random((20_000, 1)) < 0.5, np.nan, values)
-    epochs = np.zeros(20_000, int)
-    assert abs(news_lag([values], epochs) - news_lag([missing], epochs)) <= 1
 
 
 # stacks and maps
 
 
-def small_question(steps=400, channels=3, seed=0):
+def small_problem(steps=400, channels=3, seed=0):
     rng = np.random.default_rng(seed)
     X = torch.from_numpy(np.stack([walk(rng, steps) for _ in range(channels)], axis=1)).float()
     spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
     module, parameters = linear_encoder(rng.normal(size=(2, 2, channels)))
     variables = pd.DataFrame({"a": X[:, 0].numpy()})
-    return ask(Embedder(module, spaces), parameters, spaces, X, np.zeros(steps, int), variables, lag=2)
+    return make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(steps, int), variables, lag=2)
 
 
-def test_questions_do_not_depend_on_their_company():
-    questions = [small_question(1100, seed=k) for k in range(2)]
-    both = unique_variance(questions, [[3, 4], [5, 6]], steps=15, progress=False)
-    for question, own, answer in zip(questions, ([3, 4], [5, 6]), both, strict=True):
-        (alone,) = unique_variance([question], [own], steps=15, progress=False)
-        np.testing.assert_allclose(answer.delta, alone.delta, rtol=1e-2, atol=1e-3)
-    assert np.abs(both[0].delta - both[1].delta).max() > 0.01
-    (same,) = unique_variance(questions[:1], [[3, 3]], steps=15, progress=False)
-    assert np.abs(same.delta[0] - both[0].delta[0]).max() < 1e-3 < np.abs(same.delta[1] - both[0].delta[1]).max()
+def test_problems_do_not_depend_on_their_company():
+    problems = [small_problem(1100, seed=k) for k in range(2)]
+    both = score_problems(problems, [[3, 4], [5, 6]], steps=15, progress=False)
+    for problem, own, scores in zip(problems, ([3, 4], [5, 6]), both, strict=True):
+        (alone,) = score_problems([problem], [own], steps=15, progress=False)
+        np.testing.assert_allclose(scores.by_block, alone.by_block, rtol=1e-2, atol=1e-3)
+    assert np.abs(both[0].by_block - both[1].by_block).max() > 0.01
+    (same,) = score_problems(problems[:1], [[3, 3]], steps=15, progress=False)
+    assert (
+        np.abs(same.by_block[0] - both[0].by_block[0]).max()
+        < 1e-3
+        < np.abs(same.by_block[1] - both[0].by_block[1]).max()
+    )
 
 
 def test_short_recordings_are_learned_from_for_fewer_steps(monkeypatch):
     """80 passes at most, 150 steps at least; recordings of other lengths do not change that."""
-    asked = []
-    real = unique.fit_decoders
+    trained = []
+    real = score.fit_decoders
     monkeypatch.setattr(
-        unique,
+        score,
         "fit_decoders",
-        lambda *a, **given: asked.append((len(a[2]), given["steps"], given["batch"])) or real(*a, **given),
+        lambda *a, **given: trained.append((len(a[2]), given["steps"], given["batch"])) or real(*a, **given),
     )
-    tiny, short, middle, long = (small_question(n, seed=n) for n in (150, 300, 2500, 20_000))
-    rows = [min(len(own) for own in question.training) for question in (tiny, short, middle)]
-    plans = [unique._training(question, 1000) for question in (tiny, short, middle, long)]
+    tiny, short, middle, long = (small_problem(n, seed=n) for n in (150, 300, 2500, 20_000))
+    rows = [min(len(own) for own in problem.training_rows) for problem in (tiny, short, middle)]
+    plans = [score._training(problem, 1000) for problem in (tiny, short, middle, long)]
     assert plans[:2] == [(150, rows[0]), (150, rows[1])] and plans[3] == (1000, 512)
     assert plans[2] == (50 * np.ceil(80 * rows[2] / 512 / 50), 512) and 150 < plans[2][0] < 300
-    together = unique_variance([short, middle, short, tiny], [[0, 1], [2, 3], [0, 1], [0, 1]], progress=False)
+    together = score_problems([short, middle, short, tiny], [[0, 1], [2, 3], [0, 1], [0, 1]], progress=False)
     # two models, three variants, two folds; the tiny one has smaller batches, and keeps them to itself
-    assert asked == [(24, *plans[1]), (12, *plans[2]), (12, *plans[0])]
-    for k, (question, own) in enumerate([(short, [0, 1]), (middle, [2, 3])]):
-        (alone,) = unique_variance([question], [own], progress=False)
-        np.testing.assert_allclose(together[k].delta, alone.delta, atol=1e-5)
-        assert together[k].question is question
-    np.testing.assert_allclose(together[0].delta, together[2].delta, atol=1e-5)
+    assert trained == [(24, *plans[1]), (12, *plans[2]), (12, *plans[0])]
+    for k, (problem, own) in enumerate([(short, [0, 1]), (middle, [2, 3])]):
+        (alone,) = score_problems([problem], [own], progress=False)
+        np.testing.assert_allclose(together[k].by_block, alone.by_block, atol=1e-5)
+        assert together[k].problem is problem
+    np.testing.assert_allclose(together[0].by_block, together[2].by_block, atol=1e-5)
 
 
 def test_a_channel_that_never_changes_is_not_called():
     for loss in ("squared", "poisson"):
-        question = small_question()
-        counts = torch.poisson(question.x.exp(), generator=torch.Generator().manual_seed(0))
-        x = (question.x if loss == "squared" else counts).clone()
+        problem = small_problem()
+        counts = torch.poisson(problem.x.exp(), generator=torch.Generator().manual_seed(0))
+        x = (problem.x if loss == "squared" else counts).clone()
         x[:, 1] = 0
-        (answer,) = unique_variance([replace(question, x=x, loss=loss)], [[0, 1]], steps=20, progress=False)
-        assert (answer.delta[:, :, 1] == 0).all() and (answer.delta[:, :, [0, 2]] != 0).all()
+        (scores,) = score_problems([replace(problem, x=x, loss=loss)], [[0, 1]], steps=20, progress=False)
+        assert (scores.by_block[:, :, 1] == 0).all() and (scores.by_block[:, :, [0, 2]] != 0).all()
 
 
-def by_hand(weight, refused=None):
-    """Maps of made-up answers: 2 seeds, 2 spaces, 3 channels, 8 blocks of 10 steps; every other step was asked."""
+def by_hand(weight, refused=None, untested=None):
+    """Maps of made-up scores: 2 seeds, 2 spaces, 3 channels, 8 blocks of 10 steps; every other step was tested."""
     rng = np.random.default_rng(0)
     local = rng.normal(1.0, 1.0, (2, 80, 3, 2))
     steps, block = 2 * np.arange(80), np.arange(80) // 10
-    question = Question(
+    problem = DecodingProblem(
         *(steps, torch.zeros(80, 3), torch.zeros(2, 80, 1), torch.zeros(3, 1), ("a", "b")),
-        *({"a": (0, 1), "b": (0, 2)}, {}, block % 2, block, [], "squared"),
+        *({}, {"a": (0, 1), "b": (0, 2)}, block % 2, block, [], "squared"),
     )
-    delta = local.reshape(2, 8, 10, 3, 2).mean(2).transpose(0, 3, 2, 1)
-    maps = unique_maps(
-        Answer(question, delta, lambda rows: local[:, rows]),
+    by_block = local.reshape(2, 8, 10, 3, 2).mean(2).transpose(0, 3, 2, 1)
+    maps = maps_from_scores(
+        HeldOutScores(problem, by_block, lambda rows: local[:, rows]),
         weight=np.asarray(weight, dtype=float),
         refused=refused or {},
+        untested=untested or {},
         channels=["left", "middle", "right"],
         time=np.arange(160.0),
         epochs=np.repeat([0, 1], 80),
@@ -614,8 +528,9 @@ def test_a_refused_space_has_no_numbers():
 def test_unique_variance_to_files(tmp_path):
     _, maps = by_hand([[1, 1], [1, 1]], {"b": "collapsed"})
     assert maps.by_dimension is None
-    back = xr.load_dataset(maps.to_netcdf(tmp_path / "map.nc"))
-    assert set(back) == {"by_space", "blocks"} and back.attrs["refused_b"] == "collapsed"
+    path = maps.to_netcdf(tmp_path / "map.nc")
+    back = xr.load_dataset(path)
+    assert set(back) == {"by_space", "blocks"} and AttributionMaps.load(path).refused == {"b": "collapsed"}
     xr.testing.assert_allclose(back["by_space"], maps.by_space)
     xr.testing.assert_allclose(back["blocks"], maps.blocks)
     table = pd.read_csv(maps.to_csv(tmp_path / "map.csv"))
@@ -655,36 +570,37 @@ RAT = {
 
 
 @pytest.fixture(scope="module")
-def rat_question():
+def rat_problem():
     X, variables, truth = rat()
     weights = np.random.default_rng(0).normal(size=(1, 5, X.shape[1]))  # mixes up everything
     module, parameters = linear_encoder(weights / 4, Limit("tanh", 5.0))
-    question = ask(Embedder(module, RAT), parameters, RAT, X, np.zeros(len(X), int), variables)
-    return question, variables, truth
+    problem = make_problem(Embedder(module, RAT), parameters, RAT, X, np.zeros(len(X), int), variables)
+    return problem, variables, truth
 
 
-def test_each_space_has_news_over_its_own_lag(rat_question):
-    question, variables, _ = rat_question
+def test_each_space_has_innovations_over_its_own_lag(rat_problem):
+    problem, variables, _ = rat_problem
     lags = {
-        "place": news_lag([variables[["x", "y"]].to_numpy()], np.zeros(len(variables), int)),
-        "speed": news_lag([variables[["speed"]].to_numpy()], np.zeros(len(variables), int)),
+        "place": innovation_lag(variables[["x", "y"]].to_numpy(), np.zeros(len(variables), int)),
+        "speed": innovation_lag(variables[["speed"]].to_numpy(), np.zeros(len(variables), int)),
     }
     assert lags["speed"] == 1 and lags["place"] > 3
     for space, names in (("place", ["x", "y"]), ("speed", ["speed"])):
         value = variables[names].to_numpy()
-        expected = unique.white(torch.from_numpy(value[question.steps] - value[question.steps - lags[space]])[None])
-        torch.testing.assert_close(question.inputs[0][:, question.news[space][0]], expected[0], rtol=0, atol=1e-3)
-    assert question.steps[0] == lags["place"] + 1  # the embedding is that of before the longest
+        expected = white(torch.from_numpy(value[problem.index] - value[problem.index - lags[space]])[None])
+        torch.testing.assert_close(problem.inputs[0][:, problem.redraws[space][0]], expected[0], rtol=0, atol=1e-3)
+    assert problem.index[0] == lags["place"] + 1  # the embedding is that of before the longest
 
 
-def test_a_path_is_not_its_speed(rat_question):
+def test_a_path_is_not_its_speed(rat_problem):
     """A step is a speed in a direction: over one lag for all, the three would tell of each other's cells."""
-    question, _, truth = rat_question
-    (answer,) = unique_variance([question], [[0]], steps=300, progress=False)
-    maps = unique_maps(
-        answer,
+    problem, _, truth = rat_problem
+    (scores,) = score_problems([problem], [[0]], steps=300, progress=False)
+    maps = maps_from_scores(
+        scores,
         weight=np.ones((1, 3)),
         refused={},
+        untested={},
         channels=[f"cell{k}" for k in range(14)],
         time=np.arange(8000),
         epochs=np.zeros(8000, int),
@@ -696,43 +612,25 @@ def test_a_path_is_not_its_speed(rat_question):
     assert called[truth].all() and called[~truth].sum() <= 1
 
 
-def test_waves_are_those_of_what_would_be_now(rat_question):
-    """Drawn with other news, the waves are those of the place that it leads to; and they see stripes."""
-    question, variables, _ = rat_question
-    value = variables[["x", "y"]].to_numpy()[question.steps]
-    white = unique.white(torch.from_numpy(value)[None])[0].double()
-    waves = wave_heights() * (white @ wave_numbers(2)).cos()
-    wide = question.wide(question.inputs[0]).double()
-    dim = question.inputs.shape[-1]
+def test_waves_are_those_of_what_would_be_present(rat_problem):
+    """With another innovation, the waves are those of the place that it leads to; and they see stripes."""
+    problem, variables, _ = rat_problem
+    value = variables[["x", "y"]].to_numpy()[problem.index]
+    place = white(torch.from_numpy(value)[None])[0].double()
+    waves = wave_heights() * (place @ wave_numbers(2)).cos()
+    wide = problem.with_waves(problem.inputs[0]).double()
+    dim = problem.inputs.shape[-1]
     torch.testing.assert_close(wide[:, dim : dim + 32], waves, rtol=0, atol=5e-3)
-    where, draws = question.news["place"]
-    other = question.inputs[0].clone()
+    where, draws = problem.redraws["place"]
+    other = problem.inputs[0].clone()
     other[:, where] = draws[0]
-    moved = question.wide(other)[:, dim : dim + 32].double()
+    moved = problem.with_waves(other)[:, dim : dim + 32].double()
     assert (moved - waves).abs().mean() > 0.05
-    assert question.wide_masks.shape == (1, dim + 2 * question.waves.shape[1])
-    assert question.wide_masks[:, dim:].all() and torch.equal(question.wide_masks[:, :dim], question.masks)
+    assert problem.masks_with_waves.shape == (1, dim + 2 * problem.phases.shape[1])
+    assert problem.masks_with_waves[:, dim:].all() and torch.equal(problem.masks_with_waves[:, :dim], problem.masks)
 
 
-def test_what_is_drawn_stays_where_the_variables_have_been():
-    """An L-shaped place and an angle: never in the empty corner, always on the circle."""
-    rng = np.random.default_rng(0)
-    place = rng.uniform(0, 1, (9000, 2))
-    place = torch.from_numpy(place[(place < 0.5).any(1)][:6000])
-    then = place + 0.05 * torch.randn(6000, 2, generator=torch.Generator().manual_seed(0))
-    flat = torch.zeros(6000, 1)
-    other = draw_anew(place, then, torch.zeros(2), then, then, 2)
-    assert other.shape == (2, 6000, 2) and not torch.allclose(other[0], other[1])
-    corner = (other > 0.55).all(-1)
-    assert not corner.any() and other.min() >= place.min() and other.max() <= place.max()
-    angle = torch.from_numpy(rng.uniform(0, 360, (6000, 1)))
-    turned = (angle + 20 * torch.randn(6000, 1, generator=torch.Generator().manual_seed(1))) % 360
-    found = draw_anew(turned, angle, torch.tensor([360.0]), flat, flat, 1)[0] - angle
-    found = found - 360 * (found / 360).round()
-    assert found.abs().max() < 110 and found.std() == pytest.approx(20, rel=0.05)
-
-
-def test_large_numbers_have_their_news():
+def test_large_numbers_have_their_innovations():
     """Positions in metres from the equator: in float32 a step of 5 cm is lost beside them."""
     rng = np.random.default_rng(0)
     x = np.cumsum(0.05 * rng.normal(size=600))
@@ -741,7 +639,7 @@ def test_large_numbers_have_their_news():
     module, parameters = linear_encoder([[[1.0, 0, 0, 0]]])
     embedder = Embedder(module, spaces)
     near, far = (
-        ask(embedder, parameters, spaces, X, np.zeros(600, int), pd.DataFrame({"x": x + offset}), lag=2)
+        make_problem(embedder, parameters, spaces, X, np.zeros(600, int), pd.DataFrame({"x": x + offset}), lag=2)
         for offset in (0.0, 4e6)
     )
     np.testing.assert_allclose(far.inputs, near.inputs, atol=1e-3)

@@ -4,11 +4,15 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from ascribo import Discrete, Time
-from ascribo.attribution.generative import decoder_embedding, decoder_inputs, generative_gradient
+from ascribo.attribution.methods.generative_gradient import decoder_embedding, decoder_rows, generative_gradient
 from ascribo.networks.alignment import align
+from ascribo.networks.encoders import Limit
+from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import decoder_jacobian, fit_decoders
+from tests.attribution.given import at
 
 
 def test_decoder_recovers_zeros_and_slopes():
@@ -27,7 +31,7 @@ def test_decoder_recovers_zeros_and_slopes():
 @settings(max_examples=50, deadline=None)
 def test_neighbours_stay_in_their_epoch(lengths, most):
     epochs = np.repeat(np.arange(len(lengths)), lengths)
-    steps, neighbours = decoder_inputs(epochs, most, np.random.default_rng(0))
+    steps, neighbours = decoder_rows(epochs, most, np.random.default_rng(0))
     assert 0 < len(steps) <= most
     assert (epochs[neighbours] == epochs[steps][:, None]).all()
     if max(lengths) > 2:
@@ -43,7 +47,10 @@ def test_the_gradient_is_taken_in_aligned_coordinates():
     alignment = align(both, {"a": slice(0, 2), "b": slice(2, 4)})
     decoder = fit_decoders([alignment.to_aligned(both)[0]], [z[0]], [(0, 0)], [0], steps=20, progress=False)
     decoder = {name: value.expand(2, *value.shape[1:]) for name, value in decoder.items()}
-    maps, valid = generative_gradient(decoder, alignment, both[:, :50])
+    module = nn.Sequential(nn.Linear(4, 4), Limit("none"))  # the two embeddings are linear functions of the first
+    weights = {"0.weight": torch.stack([torch.eye(4), turn]), "0.bias": torch.tensor([[0.0], [1.0]]).expand(2, 4)}
+    spaces = {"a": Time(2), "b": Time(2)}
+    maps, valid = at(generative_gradient, Embedder(module, spaces), weights, alignment, z[0, :50], decoder=decoder)
     assert maps.shape == (2, 50, 4, 1, 4) and valid.all()
     torch.testing.assert_close(maps[0], maps[1], rtol=1e-3, atol=1e-4)
 

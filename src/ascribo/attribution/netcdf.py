@@ -1,0 +1,48 @@
+"""Labelled arrays to one netCDF file and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from ..support.files import write_atomically
+
+__all__ = ["read_arrays", "write_arrays"]
+
+FACTS = "ascribo_attribution_maps"
+"""The attribute of the file that holds, as JSON, what is no array. Files without it are not ours."""
+OWNER = "space_of_dimension"
+"""The space of each dimension, by its name in the file: `space` itself is an axis there."""
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], facts: Mapping[str, Any]) -> Path:
+    """Write those arrays that are there, and facts that JSON can hold."""
+    there = {name: value for name, value in arrays.items() if value is not None}
+    # netCDF has no slash in a name: such coordinates are numbered, and their names are among the facts
+    odd = sorted({str(c) for value in there.values() for c in value.coords if "/" in str(c) or not c})
+    renamed = {name: f"coordinate_{k}" for k, name in enumerate(odd)}
+    stored = {}
+    for name, value in there.items():
+        owner = {"space": OWNER} if value.coords["space"].dims == ("dimension",) else {}
+        stored[name] = value.rename({c: renamed[str(c)] for c in value.coords if str(c) in renamed} | owner)
+    data = xr.Dataset(stored)
+    data.attrs = {"method": facts["method"], FACTS: json.dumps({**facts, "names": renamed})}
+    return write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
+
+
+def read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.DataArray | None], dict[str, Any]]:
+    """The arrays of those names, None for those that are not there, and the facts."""
+    data = xr.load_dataset(path, engine="h5netcdf")
+    if FACTS not in data.attrs:
+        raise ValueError(f"{path} is not a file of attribution maps: pass one that maps.to_netcdf(path) wrote.")
+    facts = json.loads(data.attrs[FACTS])
+    back = {there: name for name, there in facts.pop("names").items()} | {OWNER: "space"}
+    arrays = {}
+    for name in names:
+        value = data[name] if name in data else None
+        arrays[name] = None if value is None else value.rename({c: back[str(c)] for c in value.coords if c in back})
+    return arrays, facts

@@ -1,0 +1,136 @@
+"""Unique variance from start to end: models and recordings to decoding problems, to held-out scores, to maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from ...data.recording import Recording
+from ...data.standardised import are_counts, standardise
+from ..calls import reasons_without_test
+from ..encoded import Model, reasons_without_map, seed_weights
+from ..maps import AttributionMaps, Parts, TooFewSteps
+from ..registry import Options, recording_method
+from .design import make_design
+from .problem import BLOCKS, DecodingProblem, make_problem
+from .score import HeldOutScores, score_problems
+
+__all__ = ["make_problems", "maps_from_scores", "unique_variance_maps"]
+
+
+@recording_method("unique_variance", takes={"loss"}, tested=True)
+def _unique_variance(model: Model, recording: Recording, options: Options) -> AttributionMaps:
+    """The unique variance of one model."""
+    return unique_variance_maps([model], [recording], loss=options.loss, progress=options.progress)[0]
+
+
+def unique_variance_maps(
+    models: Sequence[Model],
+    recordings: Sequence[Recording],
+    *,
+    loss: str = "squared",
+    steps: int | None = None,
+    progress: bool = False,
+) -> list[AttributionMaps]:
+    """Unique variance maps of many models, each of its recording; those of one shape share a stack of decoders.
+
+    loss : "squared", or "poisson" for channels that are counts. steps : of training of the decoders, at most.
+    """
+    problems = make_problems(models, recordings, loss=loss)
+    groups: dict[tuple, list[int]] = {}
+    for k, problem in enumerate(problems):
+        phases = None if problem.phases is None else problem.phases.shape
+        groups.setdefault((problem.x.shape[1], problem.masks.shape, phases), []).append(k)
+    maps: dict[int, AttributionMaps] = {}
+    for members in groups.values():
+        seeds = [list(range(models[k].seeds)) for k in members]
+        found = score_problems([problems[k] for k in members], seeds, steps=steps, progress=progress)
+        for k, scores in zip(members, found, strict=True):
+            maps[k] = maps_from_scores(
+                scores,
+                weight=seed_weights(models[k]),
+                refused=reasons_without_map(models[k]),
+                untested=reasons_without_test(models[k].spaces, recordings[k].variables),
+                channels=models[k].channels,
+                time=recordings[k].time,
+                epochs=recordings[k].epochs,
+            )
+    return [maps[k] for k in range(len(models))]
+
+
+def make_problems(
+    models: Sequence[Model], recordings: Sequence[Recording], *, loss: str = "squared"
+) -> list[DecodingProblem]:
+    """What the decoders of each model and its recording learn; models of one recording share a design."""
+    problems, designs = [], {}
+    for model, recording in zip(models, recordings, strict=True):
+        counts = None
+        if loss == "poisson":
+            if not are_counts(recording.X):
+                raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
+            nothing, one = np.zeros(recording.X.shape[1]), np.ones(recording.X.shape[1])
+            counts = standardise(recording.X, nothing, one, model.device)
+        X, about = model.standardise(recording.X), (recording.epochs, recording.variables)
+        key = (id(recording), repr(model.spaces), model.embedder.window)
+        if key not in designs:
+            designs[key] = make_design(model.spaces, model.embedder.window, *about, X)
+        given = (model.embedder, model.parameters, model.spaces, X, *about)
+        problems.append(make_problem(*given, counts=counts, design=designs[key]))
+    return problems
+
+
+def maps_from_scores(
+    scores: HeldOutScores,
+    *,
+    weight: np.ndarray,
+    refused: dict[str, str],
+    untested: dict[str, str],
+    channels: Sequence[str],
+    time: np.ndarray,
+    epochs: np.ndarray,
+) -> AttributionMaps:
+    """Held-out scores as maps. weight : (seed, space), 1 for the seeds whose space is usable."""
+    index, names = scores.problem.index, list(scores.problem.spaces)
+    share = np.where(weight.any(0), weight, 1.0)
+    share = (share / share.sum(0))[:, None]  # (seed, 1, space)
+    gone = [name in refused for name in names]
+
+    def over_time(chosen: np.ndarray) -> np.ndarray:
+        out = np.full((len(chosen), len(channels), len(names)), np.nan)
+        rows = np.searchsorted(index, chosen).clip(max=len(index) - 1)
+        tested = np.flatnonzero(index[rows] == chosen)
+        out[tested] = (scores.at(rows[tested]) * share[:, None]).sum(0)
+        out[..., gone] = np.nan
+        return out
+
+    def only_at(chosen: np.ndarray) -> AttributionMaps:
+        rows = np.flatnonzero(np.isin(index, chosen))
+        if len(rows) < BLOCKS[0]:
+            raise TooFewSteps(
+                f"{len(rows)} of these {len(chosen)} time steps have all their variables and neighbours: too few."
+            )
+        size = len(index) / scores.by_block.shape[-1]
+        blocks = np.arange(len(rows)) * int(np.clip(len(rows) / size, *BLOCKS)) // len(rows)
+        parts = [scores.at(rows[blocks == b]).mean(1) for b in range(blocks[-1] + 1)]
+        return maps(np.stack(parts, -1).transpose(0, 2, 1, 3))
+
+    def maps(by_block: np.ndarray) -> AttributionMaps:
+        score = (by_block.mean(-1).transpose(0, 2, 1) * share).sum(0)
+        score[:, gone] = np.nan
+        by_block = np.where(share[:, 0, :, None, None] > 0, by_block, np.nan)
+        labels = {"channel": list(channels), "space": names}
+        attrs = {"method": "unique_variance", "loss": scores.problem.loss}
+        return AttributionMaps(
+            None,
+            xr.DataArray(score, dims=("channel", "space"), coords=labels, name="by_space", attrs=attrs),
+            "unique_variance",
+            refused,
+            0.0,
+            xr.DataArray(by_block, dims=("seed", "space", "channel", "block"), coords=labels, name="blocks"),
+            untested=untested,
+            parts=Parts(time, epochs, over_time, only_at),
+        )
+
+    return maps(scores.by_block)

@@ -1,0 +1,184 @@
+"""What the decoders of the unique variance learn: inputs, targets, and which time steps are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from ...data.standardised import StandardisedChannels
+from ...networks.stack import Embedder
+from ...spaces.base import Space, layout, reported
+from .columns import SEEN_WITH_EMBEDDINGS, SEEN_WITH_INNOVATIONS, Column, Role, which
+from .design import HELD_OUT_RUNS, Design, make_design
+from .waves import wave_heights
+from .whitening import white
+
+__all__ = ["BLOCKS", "FOLDS", "DecodingProblem", "make_problem"]
+
+FOLDS = 2
+BLOCKS = (5, 40)
+"""Fewest and most blocks of time that the spread of a score is judged by."""
+LAGS_PER_BLOCK = 10
+"""A block has at least this many lags. Where there is nothing to find, blocks of as few as five are uncorrelated:
+redrawn innovations have no memory."""
+
+
+@dataclass(frozen=True)
+class DecodingProblem:
+    """What the decoders of one recording learn. A *variant* is a decoder that sees some of the inputs.
+
+    Attributes
+    ----------
+    index : (n,), time steps; the other arrays have a row for each.
+    x : (n, channel), the targets: standardised channels, or counts.
+    inputs : (seed, n, dim), white.
+    masks : (variant, dim), 1 for the inputs that a variant sees.
+    spaces : the spaces that are tested.
+    redraws : space with variables -> its innovations, a slice of the inputs, and what they are exchanged for,
+        (draw, n, k), in the first variant.
+    comparisons : space without variables -> the variant that sees it, and the one that does not.
+    fold, block : (n,), the fold that holds a row out, and the block of time it is in.
+    training_rows : for each fold the rows its decoders learn from.
+    loss : "squared" or "poisson".
+    phases : (dim, w) or None, phases of waves over the present values of the variables, as a linear map of the
+        inputs.
+    """
+
+    index: np.ndarray
+    x: Tensor
+    inputs: Tensor
+    masks: Tensor
+    spaces: tuple[str, ...]
+    redraws: dict[str, tuple[slice, Tensor]]
+    comparisons: dict[str, tuple[int, int]]
+    fold: np.ndarray
+    block: np.ndarray
+    training_rows: list[np.ndarray]
+    loss: str
+    phases: Tensor | None = None
+
+    def with_waves(self, inputs: Tensor) -> Tensor:
+        """Inputs (..., dim) with the waves behind them: (..., dim + 2w)."""
+        if self.phases is None:
+            return inputs
+        phase = inputs @ self.phases
+        heights = wave_heights().to(inputs)
+        heights = heights.repeat(self.phases.shape[1] // len(heights))  # for each space
+        return torch.cat([inputs, heights * phase.cos(), heights * phase.sin()], -1)
+
+    @property
+    def masks_with_waves(self) -> Tensor:
+        """The masks for inputs with waves, (variant, dim + 2w): all decoders see the waves."""
+        extra = 0 if self.phases is None else 2 * self.phases.shape[1]
+        return torch.nn.functional.pad(self.masks, (0, extra), value=1.0)
+
+
+def make_problem(
+    embedder: Embedder,
+    parameters: Mapping[str, Tensor],
+    spaces: Mapping[str, Space],
+    X: Tensor | StandardisedChannels,
+    epochs: np.ndarray,
+    variables: pd.DataFrame,
+    *,
+    counts: Tensor | StandardisedChannels | None = None,
+    lag: int | None = None,
+    design: Design | None = None,
+) -> DecodingProblem:
+    """What the decoders of one model and recording learn.
+
+    Parameters
+    ----------
+    X : (time, channel), standardised. variables : those that are known.
+    counts : (time, channel), to be predicted under a Poisson loss instead of X.
+    lag : over which innovations are taken, by default by the pace of each space's variables.
+    design : that of these spaces and this recording, if it is at hand from another model.
+
+    A nuisance is not tested, but the decoders see it like any other space.
+    """
+    if design is not None and lag is not None:
+        raise ValueError(f"lag={lag!r} beside a design, which has lags of its own: give the lag to `make_design`.")
+    if design is None:
+        design = make_design(spaces, embedder.window, epochs, variables, X, lag)
+    inputs, columns = _inputs(embedder, parameters, spaces, X, epochs, design)
+    masks, comparisons = _variants(columns, design, reported(spaces))
+    redraws = {}
+    for name, drawn in design.redraws.items():
+        where = np.flatnonzero(which(columns, {Role.INNOVATION}, name))
+        redraws[name] = (slice(where[0], where[-1] + 1), drawn)
+    phases = design.phases
+    if phases is not None:  # they do not depend on the embedding
+        first = int(which(columns, {Role.PAST_EMBEDDING}).sum())
+        phases = torch.nn.functional.pad(phases, (0, 0, first, len(columns) - first - len(phases)))
+    n = len(design.index)
+    blocks = int(np.clip(n // (LAGS_PER_BLOCK * max(design.lags.values(), default=1)), *BLOCKS))
+    fold, training_rows = _folds(n, design.reach)
+    at = torch.from_numpy(design.index).to(X.device)
+    return DecodingProblem(
+        index=design.index,
+        x=X[at] if counts is None else counts[at],
+        inputs=inputs,
+        masks=torch.from_numpy(np.stack(masks)).to(inputs),
+        spaces=tuple(reported(spaces)),
+        redraws=redraws,
+        comparisons=comparisons,
+        fold=fold,
+        block=np.arange(n) * blocks // n,
+        training_rows=training_rows,
+        loss="squared" if counts is None else "poisson",
+        phases=phases,
+    )
+
+
+def _inputs(
+    embedder: Embedder,
+    parameters: Mapping[str, Tensor],
+    spaces: Mapping[str, Space],
+    X: Tensor | StandardisedChannels,
+    epochs: np.ndarray,
+    design: Design,
+) -> tuple[Tensor, list[Column]]:
+    """The columns of a design with those of the embedding of one model: (seed, n, dim), and what they are."""
+    embed = lambda index: embedder.embed(parameters, X, epochs, index)  # noqa: E731
+    index, seeds, slices = design.index, len(next(iter(parameters.values()))), layout(spaces)
+    columns, parts = list(design.columns), [design.values.expand(seeds, -1, -1)]
+    if design.lags:
+        early = index - design.embedding_lag
+        past = white((embed(early) + embed(early - 1)) / 2)
+        columns, parts = [Column(Role.PAST_EMBEDDING)] * past.shape[-1] + columns, [past, *parts]
+    if design.without_variables:
+        around = (embed(index - design.neighbour_distance) + embed(index + design.neighbour_distance)) / 2
+        for name in design.without_variables:
+            parts.append(white(around[..., slices[name]]))
+            columns += [Column(Role.EMBEDDING, name)] * parts[-1].shape[-1]
+    return torch.cat(parts, -1), columns
+
+
+def _variants(
+    columns: list[Column], design: Design, tested: list[str]
+) -> tuple[list[np.ndarray], dict[str, tuple[int, int]]]:
+    """What each variant sees, and for each tested space without variables which two are compared."""
+    masks = [which(columns, SEEN_WITH_INNOVATIONS)] if design.lags else []
+    comparisons = {}
+    if design.without_variables:
+        full, seen = len(masks), which(columns, SEEN_WITH_EMBEDDINGS)
+        masks.append(seen)
+        for name in (n for n in design.without_variables if n in tested):
+            comparisons[name] = (full, len(masks))
+            masks.append(seen & ~which(columns, {Role.EMBEDDING}, name))
+    return masks, comparisons
+
+
+def _folds(n: int, reach: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Which fold holds out each of n rows, (n,), and for each fold the rows that its decoders learn from."""
+    fold = np.arange(n) * HELD_OUT_RUNS // n % FOLDS
+    gap = min(reach, n // HELD_OUT_RUNS // 4)
+    apart = np.ones(n, dtype=bool)  # rows near those of another fold share neighbours with them
+    apart[gap:] &= fold[gap:] == fold[: n - gap]
+    apart[: n - gap] &= fold[gap:] == fold[: n - gap]
+    return fold, [np.flatnonzero((fold != k) & apart) for k in range(FOLDS)]
