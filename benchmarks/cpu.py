@@ -26,10 +26,9 @@ from rich.table import Table
 
 import ascribo as asc
 from ascribo.support.files import write_atomically
-from ascribo.training.loop import train
 from ascribo.training.problem import Problem
-from ascribo.training.processes import train_in_processes
 from ascribo.training.settings import Settings
+from ascribo.training.train import train
 from benchmarks.clock import clock
 from benchmarks.problems import problem_of
 from benchmarks.turns import CHECKOUT, ONE_THREAD, CebraProcess, take_turns
@@ -86,9 +85,7 @@ def over_processes(problem: Problem, seeds: int, processes: int, size: Size) -> 
     each time they are sent the recording and index it anew (0.3 s): more steps, so that this does not count."""
     steps = size.spread_steps
     settings = Settings(steps, size.batch, 1e-3, asc.Constant(PENALTY))
-    work = partial(
-        train_in_processes, problem, range(seeds), settings, n_jobs=processes, progress=False, checkpoint=None
-    )
+    work = partial(train, problem, range(seeds), settings, n_jobs=processes, progress=False)
     return clock(work, steps * seeds)
 
 

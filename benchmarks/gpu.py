@@ -27,12 +27,13 @@ from ascribo.networks.encoders import build_encoder
 from ascribo.networks.losses import infonces
 from ascribo.networks.stack import Embedder
 from ascribo.training.adam import Adam
-from ascribo.training.chunks import CHUNK
 from ascribo.training.graphs import GraphSteps
 from ascribo.training.loop import run_steps
-from ascribo.training.objective import objectives_of
+from ascribo.training.objective import contrastive_objectives
 from ascribo.training.penalty import Constant, Ramp
+from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
+from ascribo.training.steps import STEPS_PER_CHUNK
 from benchmarks.problems import problem_of, spaces_of
 from experiments.shared.rows import machine, write_json
 
@@ -76,16 +77,17 @@ def milliseconds(data: asc.Recording, models: int, batch: int, chunks: int = 6) 
     torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
     settings = Settings(10**6, batch, 1e-3, Constant(0.1), device="cuda")
-    steps = GraphSteps([problem_of(data, spaces)], [0] * models, list(range(models)), settings)
-    weights = np.full((CHUNK, models), 0.1)
+    source = RecordingSource([problem_of(data, spaces)] * models, range(models), device="cuda")
+    steps = GraphSteps(source, settings)
+    weights = np.full((STEPS_PER_CHUNK, models), 0.1)
     steps.run(0, weights)
     torch.cuda.synchronize()
     ready, taken = time.perf_counter() - began, []
     for k in range(chunks):
         began = time.perf_counter()
-        steps.run((k + 1) * CHUNK, weights)
+        steps.run((k + 1) * STEPS_PER_CHUNK, weights)
         torch.cuda.synchronize()
-        taken.append((time.perf_counter() - began) / CHUNK * 1e3)
+        taken.append((time.perf_counter() - began) / STEPS_PER_CHUNK * 1e3)
     step = statistics.median(taken)
     return {
         "ms_per_step": step,
@@ -138,8 +140,8 @@ def precision(data: asc.Recording, models: int = 8, steps: int = 2000) -> dict[s
     settings = Settings(steps, 512, 1e-3, Ramp(0.1), device="cuda")
     out = {}
     for name, kind in (("TF32", "high"), ("float32", "highest")):
-        engine = GraphSteps([item.problem], [0] * models, list(range(models)), settings, precision=kind)
-        trained = run_steps(engine, item.problem.objectives, models, settings, "", False, None)
+        source = RecordingSource([item.problem] * models, range(models), device="cuda")
+        trained = run_steps(GraphSteps(source, settings, precision=kind), progress=False)
         out[name] = scores(item, trained.parameters, "cuda")
     return out
 
@@ -195,7 +197,7 @@ def parts(models: int, batch: int) -> dict[str, float]:
     parameters = {name: value.cuda().requires_grad_() for name, value in first.items()}
     x, u = draw(models, 4 * batch, 50), draw(models, batch, 50)
     z = [(3 * draw(models, batch, 6)).requires_grad_() for _ in range(4)]
-    terms = [o.terms for o in objectives_of(spaces, "whole")]
+    terms = [o.terms for o in contrastive_objectives(spaces, "whole")]
     adam = Adam(parameters.values(), torch.tensor(1e-3, device="cuda"))
     gradients = [torch.zeros_like(parameter) for parameter in parameters.values()]
 

@@ -10,7 +10,7 @@ from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.base import Space
 from ascribo.spaces.pairs import Pairs
 from ascribo.spaces.regress import Regress
-from ascribo.training.objective import objectives_of
+from ascribo.training.objective import contrastive_objectives
 from ascribo.training.problem import Problem
 
 MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
@@ -35,4 +35,4 @@ def problem_of(data: asc.Recording, spaces: dict[str, Space], encoder: object = 
     }
     module = build_encoder(encoder, X.shape[1], sum(space.dim for space in spaces.values()))
     pairs = Pairs(spaces, data.variables, data.epochs)
-    return Problem(module, spaces, objectives_of(spaces, "whole"), X, data.epochs, pairs, targets)
+    return Problem(module, spaces, contrastive_objectives(spaces, "whole"), X, data.epochs, pairs, targets)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ascribo.training.host import EagerSteps
+from ascribo.training.train import train
 from benchmarks import cpu, gpu
 from benchmarks.turns import CHECKOUT
 
@@ -74,7 +74,6 @@ def test_models_of_the_gpu_benchmark_are_scored():
     data = gpu.asc.simulate.box(0, observed=3, hidden=1, channels=(4, 4), steps=600)
     item = gpu.prepare(data, gpu.spaces_of("hybrid contrastive", 3, 1))
     settings = gpu.Settings(40, 64, 1e-3, gpu.Ramp(0.1))
-    engine = EagerSteps(item.problem, [0, 1], settings)
-    trained = gpu.run_steps(engine, item.problem.objectives, 2, settings, "", False, None)
+    trained = train(item.problem, [0, 1], settings, progress=False)
     found = gpu.scores(item, trained.parameters, "cpu")
     assert next(iter(found)) == "unique_variance" and all(0 <= value <= 1 for value in found.values())

@@ -36,9 +36,9 @@ from ascribo.model.fitting import finish, prepare
 from ascribo.simulate.navigation import NavigationRecording
 from ascribo.support.compute import one_thread
 from ascribo.support.progress import bar
-from ascribo.training.loop import train
 from ascribo.training.penalty import Constant
 from ascribo.training.settings import Settings
+from ascribo.training.train import train
 from experiments.regcl import box_models, navigation_models
 from experiments.regcl.box_models import MODES, PAPERS
 from experiments.regcl.reporting import spell

@@ -20,7 +20,7 @@ __all__ = ["FULL", "QUICK", "STUDY", "cells", "conclude", "draw", "run", "tables
 
 FULL = {**table1.FULL, "batch": 5_000, "data_seeds": range(3)}
 QUICK = {"steps": 300, "batch": 1_000, "dims": (4,), "data_seeds": range(2)}
-STUDY = replace(table1.STUDY, learning_rate=3e-4, held=True)
+STUDY = replace(table1.STUDY, learning_rate=3e-4, constant_rate=True)
 
 run = many_models.experiment(
     *("table1-batches", STUDY, FULL, QUICK), cells=cells, protocol=VERIFICATION, conclude=conclude

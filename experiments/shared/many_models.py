@@ -21,18 +21,17 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 from rich.console import Console
-from torch import Tensor
 
 from ascribo.data.recording import Recording
 from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.spaces.base import Space
-from ascribo.support.compute import device_of, one_thread
+from ascribo.support.compute import one_thread, resolve_device
 from ascribo.support.names import suggest
-from ascribo.training.loop import train
 from ascribo.training.penalty import Schedule
 from ascribo.training.settings import Settings
-from ascribo.training.stacks import pack, train_stack
+from ascribo.training.stacks import pack
+from ascribo.training.train import train_many
 from experiments.shared.rows import Row, machine, row_files, run_grid, summary, write_json
 
 __all__ = ["TRAINING", "Cell", "Study", "experiment", "grid", "run", "run_cells", "settle", "summarise"]
@@ -58,7 +57,7 @@ class Study:
     data : the keys of a cell that its recording depends on: cells that share them share the recording.
     one_scale : see `ascribo.model.fitting.prepare`.
     encoder : of a cell's spaces; the estimator's default if there is none.
-    learning_rate, held : see `ascribo.training.settings.Settings`.
+    learning_rate, constant_rate : see `ascribo.training.settings.Settings`.
     """
 
     recording: Callable[[Cell], Recording]
@@ -70,7 +69,7 @@ class Study:
     one_scale: bool
     encoder: Callable[[Mapping[str, Space]], object] | None = None
     learning_rate: float = RATE
-    held: bool = False
+    constant_rate: bool = False
 
     def prepare(self, cell: Cell, recording: Recording) -> Prepared:
         """What a cell trains on. recording : its own."""
@@ -189,7 +188,7 @@ def run(
 
     known : rows of another experiment; a cell that one of them has all values of is not run again.
     """
-    began, device = time.monotonic(), str(device_of(device))
+    began, device = time.monotonic(), str(resolve_device(device))
     rows: list[Row | None] = [next((r for r in known if r.items() >= cell.items()), None) for cell in cells]
     missing = [k for k, row in enumerate(rows) if row is None]
     state = out / f".{name}"
@@ -200,7 +199,7 @@ def run(
     for k, row in zip(missing, made, strict=True):
         rows[k] = row
     done = [row for row in rows if row is not None]
-    rate = {"learning_rate": study.learning_rate, "learning_rate_held": study.held}
+    rate = {"learning_rate": study.learning_rate, "learning_rate_held": study.constant_rate}
     parts = dict.fromkeys(part for row in done for part in row["seconds"])
     seconds = {part: round(sum(row["seconds"].get(part, 0.0) for row in done), 1) for part in parts}
     return {
@@ -309,14 +308,14 @@ def _rows(
         study.learning_rate,
         study.schedule(cells[0]),
         device=device,
-        held=study.held,
+        constant_rate=study.constant_rate,
     )
     seeds = [cell["data_seed"] for cell in cells]
     schedules = [study.schedule(cell) for cell in cells]
-    parameters, weights = _train(items, seeds, schedules, settings, progress)
-    trained = time.monotonic()
+    trained = train_many([i.problem for i in items], seeds, settings, schedules=schedules, progress=progress)
+    ended = time.monotonic()
     fitted = finish(
-        *(items, parameters, [[seed] for seed in seeds]),
+        *(items, [one.parameters for one in trained], [[seed] for seed in seeds]),
         batch_size=settings.batch_size,
         decoder_steps=settings.decoder_steps,
         device=device,
@@ -325,7 +324,7 @@ def _rows(
     models = [replace(model, usable=np.ones_like(model.usable)).to(device) for model, _ in fitted]
     common = study.together(cells, [item.recording for item in items], models)
     decoded = time.monotonic()
-    shares = {"training": (trained - began) / len(cells), "decoders": (decoded - trained) / len(cells)}
+    shares = {"training": (ended - began) / len(cells), "decoders": (decoded - ended) / len(cells)}
     for k, (cell, (_, fit)) in enumerate(zip(cells, fitted, strict=True)):
         started = time.monotonic()
         measured = study.score(cell, items[k].recording, models[k], common[k])
@@ -333,40 +332,11 @@ def _rows(
         yield {
             **cell,
             **measured,
-            "lambda": weights[k],
+            "lambda": float(trained[k].history["lambda"][-1, 0]),
             "bits": {name: round(float(bits), 4) for name, bits in zip(fit.spaces, fit.bits[0], strict=True)},
             "collapsed": [name for name, gone in zip(fit.spaces, fit.collapsed[0], strict=True) if gone],
             "seconds": {part: round(value, 3) for part, value in seconds.items()},
         }
-
-
-def _train(
-    items: Sequence[Prepared],
-    seeds: Sequence[int],
-    schedules: Sequence[Schedule],
-    settings: Settings,
-    progress: bool,
-) -> tuple[list[dict[str, Tensor]], list[float]]:
-    """Parameters (1, ...) of each model, and the λ that it ended with: as one stack, or on a CPU one by one."""
-    if torch.device(settings.device).type == "cpu":
-        alone = [
-            train(item.problem, [seed], replace(settings, schedule=plan), progress=progress)
-            for item, seed, plan in zip(items, seeds, schedules, strict=True)
-        ]
-        return [one.parameters for one in alone], [float(one.history["lambda"][-1, 0]) for one in alone]
-    return _train_together(items, seeds, schedules, settings, progress)
-
-
-def _train_together(
-    items: Sequence[Prepared],
-    seeds: Sequence[int],
-    schedules: Sequence[Schedule],
-    settings: Settings,
-    progress: bool,
-) -> tuple[list[dict[str, Tensor]], list[float]]:
-    done = train_stack([item.problem for item in items], seeds, schedules, settings, progress=progress)
-    parameters = [{name: value[k : k + 1] for name, value in done.parameters.items()} for k in range(len(seeds))]
-    return parameters, done.history["lambda"][-1].astype(float).tolist()
 
 
 def _line(row: Row) -> str:

@@ -21,12 +21,9 @@ from ascribo.model.fitting import prepare
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.on_device import DeviceSampler
 from ascribo.spaces.pairs import Pairs
-from ascribo.training.graphs import GraphSteps
-from ascribo.training.host import EagerSteps
-from ascribo.training.objective import objectives_of
-from ascribo.training.penalty import Constant
+from ascribo.training.objective import contrastive_objectives
 from ascribo.training.problem import Problem
-from ascribo.training.settings import Settings
+from ascribo.training.recordings import RecordingSource
 
 LEAP = 1000.0
 """What a variable jumps by from one epoch to the next; within an epoch it moves by 1."""
@@ -140,22 +137,20 @@ def problem_of(segments, window):
     module = asc.Convolution(window, (4, 4)).build(1, 1)
     X = torch.from_numpy(segments.astype(np.float32))[:, None]
     pairs = pairs_of(spaces, pd.DataFrame(index=range(len(segments))), segments)
-    return Problem(module, spaces, objectives_of(spaces, "whole"), X, segments, pairs, {})
+    return Problem(module, spaces, contrastive_objectives(spaces, "whole"), X, segments, pairs, {})
 
 
 @given(st.lists(lengths, min_size=1, max_size=3), st.integers(2, 12), st.booleans())
 @few
 def test_windows_hold_one_segment_only(several, window, held_out):
-    """In training on a CPU and, recordings end to end, on a GPU; at every step, drawn or not."""
-    plan = Settings(1, 8, 1e-3, Constant(0.0))
+    """In training, on one recording or several end to end; at every time step, drawn or not."""
     problems = []
     for own in several:
         epochs = np.repeat(np.arange(len(own)), own)
         problems.append(problem_of(hold_out(epochs, 0.3, least=5)[0] if held_out else epochs, window))
-    steps = [EagerSteps(problems[0], [0], plan), GraphSteps(problems, [0], [0], plan)]
-    for engine, own in zip(steps, (problems[:1], problems), strict=True):
+    for own in (problems[:1], problems):
         every = torch.arange(sum(len(p.X) for p in own))
-        seen = engine._gather(every)
+        seen = RecordingSource(own, range(len(own))).inputs(every)
         assert seen.shape == (len(every), 1, window)
         expected = torch.cat([p.X for p in own])
         assert (seen == expected[..., None]).all()

@@ -16,9 +16,6 @@ from ascribo.data.standardised import (
     limit_time_steps,
     standardise,
 )
-from ascribo.training.penalty import Constant
-from ascribo.training.problem import problem_digest
-from ascribo.training.settings import Settings
 
 
 @pytest.fixture
@@ -187,10 +184,8 @@ def test_an_interrupted_fit_of_a_large_recording_goes_on(data, tmp_path, monkeyp
 def test_a_checkpoint_belongs_to_its_data(data, monkeypatch):
     from ascribo.model.fitting import prepare
 
-    settings = Settings(10, 8, 1e-3, Constant(0.0))
-
     def found(recording):
-        return problem_digest(prepare(recording, {"rest": asc.Time(1)}).problem, [0], settings)
+        return prepare(recording, {"rest": asc.Time(1)}).problem.digest()
 
     other = asc.Recording(data.X.copy(), data.variables)
     other.X[1000, 3] += 1

@@ -13,6 +13,7 @@ from ascribo.data.segments import hold_out
 from ascribo.evidence import shifts as module
 from ascribo.evidence.shifts import draw_lags, shift_test, shift_tests, shifted_pairs
 from ascribo.spaces.pairs import Pairs
+from ascribo.training import stacks
 from experiments.validation.nulls import recording, uniformity
 
 FOLLOW = {"variable": asc.Follow("x", 1)}
@@ -187,7 +188,7 @@ def few(n_jobs=None):
 def test_neither_other_recordings_nor_the_size_of_stacks_matter(monkeypatch):
     data, (model, options) = [own(1, 1000), own(2, 1200)], few()
     both = shift_tests(model, data, **options)
-    monkeypatch.setattr(module, "MOST_ON_HOST", 3)
+    monkeypatch.setattr(stacks, "MOST_ON_HOST", 3)
     first = shift_test(model, data[0], **options)
     pd.testing.assert_frame_equal(both[0], first, atol=1e-3)
     assert not np.allclose(both[1].bits, first.bits, atol=1e-3)

@@ -9,7 +9,7 @@ from torch.func import hessian, jacrev
 import ascribo as asc
 from ascribo.explain import contrastive_examples
 from ascribo.explain.contrastive import ContrastiveLoss, draw_comparisons
-from ascribo.training.objective import objectives_of
+from ascribo.training.objective import contrastive_objectives
 
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=1)}
 
@@ -29,7 +29,7 @@ def _loss(fitted, references=40, negatives=30):
     X = torch.as_tensor(own.standardise(data.X))
     parameters = {name: value[1] for name, value in own.parameters.items()}
     loss = ContrastiveLoss(
-        own.module, SPACES, objectives_of(SPACES, "whole"), parameters, lambda t: X[t], comparisons
+        own.module, SPACES, contrastive_objectives(SPACES, "whole"), parameters, lambda t: X[t], comparisons
     )
     return loss, comparisons, model.transform(data, seed=1).astype(np.float64), blocks
 

@@ -30,7 +30,7 @@ def no_training(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("training started")
 
-    monkeypatch.setattr(estimator, "train_in_processes", refuse)
+    monkeypatch.setattr(estimator, "train", refuse)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from ascribo.data.segments import hold_out
 from ascribo.model.fitting import finish, fit_many, prepare, targets_of
 from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import decode
-from ascribo.training.loop import train
-from ascribo.training.penalty import Constant, schedule_of
+from ascribo.training.penalty import Constant, as_schedule
 from ascribo.training.settings import Settings
+from ascribo.training.train import train
 
 ENCODER = asc.MLP((16,))
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "speed": asc.Regress("x"), "rest": asc.Time(dim=1)}
@@ -34,7 +34,7 @@ def many():
     """Two recordings of one shape and one of another, with penalties of their own."""
     recordings = [data(0), data(1), data(2, channels=(4, 6), steps=900)]
     seeds = [[3, 4], [5], [6, 7]]
-    schedules = [schedule_of(weight) for weight in (0.0, 0.3, 0.1)]
+    schedules = [as_schedule(weight) for weight in (0.0, 0.3, 0.1)]
     return recordings, seeds, schedules, fit_many(
         [prepared(r) for r in recordings], seeds, schedules, SETTINGS, progress=False
     )  # fmt: skip
@@ -47,7 +47,7 @@ def test_many_on_a_cpu_are_what_the_estimator_fits():
         device="cpu", progress=False,
     ).fit(recording)  # fmt: skip
     seeds = check_random_state(7).randint(np.iinfo(np.int32).max, size=2).tolist()
-    ((model, fit),) = fit_many([prepared(recording)], [seeds], [schedule_of(0.3)], SETTINGS, progress=False)
+    ((model, fit),) = fit_many([prepared(recording)], [seeds], [as_schedule(0.3)], SETTINGS, progress=False)
     own = estimator.model_
     for name, value in own.parameters.items():
         torch.testing.assert_close(model.parameters[name], value, rtol=0, atol=0)

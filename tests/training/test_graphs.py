@@ -8,12 +8,13 @@ import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.pairs import Pairs
+from ascribo.training.eager import EagerSteps
 from ascribo.training.graphs import GraphSteps
-from ascribo.training.host import EagerSteps
 from ascribo.training.loop import run_steps
-from ascribo.training.objective import objectives_of
+from ascribo.training.objective import contrastive_objectives
 from ascribo.training.penalty import Constant, Ramp
 from ascribo.training.problem import Problem
+from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
 
 SPACES = {"position": asc.Follow(["x", "y"], 2), "rest": asc.Time(2)}
@@ -24,7 +25,7 @@ def problem(seed, steps=6000):
     X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
     pairs = Pairs(SPACES, data.variables, data.epochs)
     module = build_encoder(asc.MLP((48, 48)), 16, 4)
-    return Problem(module, SPACES, objectives_of(SPACES, "whole"), X, data.epochs, pairs, {}), data
+    return Problem(module, SPACES, contrastive_objectives(SPACES, "whole"), X, data.epochs, pairs, {}), data
 
 
 def r2(trained, task, data, model):
@@ -40,10 +41,10 @@ def test_device_steps_learn_what_host_steps_learn():
     settings = Settings(400, 256, 2e-3, Constant(0.02))
     losses = {}
     for name, steps in {
-        "host": EagerSteps(task, [1, 2], settings),
-        "device": GraphSteps([task], [0, 0], [1, 2], settings),
+        "host": EagerSteps(RecordingSource([task] * 2, [1, 2]), settings),
+        "device": GraphSteps(RecordingSource([task] * 2, [1, 2]), settings),
     }.items():
-        trained = run_steps(steps, task.objectives, 2, settings, "", False, None)
+        trained = run_steps(steps, progress=False)
         losses[name] = trained.history["infonce"][-100:].mean((0, 1))
         right, wrong = r2(trained, task, data, 1)
         assert right > 0.93 and wrong < 0.1
@@ -55,8 +56,8 @@ def test_device_steps_learn_what_host_steps_learn():
 def test_a_stack_of_recordings_learns_each():
     tasks, data = zip(*(problem(seed, steps) for seed, steps in ((0, 4000), (5, 6000))), strict=True)
     settings = Settings(300, 256, 2e-3, Ramp(0.02))
-    steps = GraphSteps(tasks, [1, 0, 1], [1, 2, 3], settings)
-    trained = run_steps(steps, tasks[0].objectives, 3, settings, "", False, None)
+    source = RecordingSource([tasks[k] for k in (1, 0, 1)], [1, 2, 3])
+    trained = run_steps(GraphSteps(source, settings), progress=False)
     for model, which in enumerate([1, 0, 1]):
         right, wrong = r2(trained, tasks[which], data[which], model)
         assert right > 0.9 and wrong < 0.15
@@ -67,10 +68,7 @@ def test_a_stack_of_recordings_learns_each():
 def test_same_seeds_same_bits_and_other_chunks_other_draws():
     task, _ = problem(0, 1000)
     settings = Settings(100, 64, 1e-3, Constant(0.1))
-    runs = [
-        run_steps(GraphSteps([task], [0], [seed], settings), task.objectives, 1, settings, "", False, None)
-        for seed in (7, 7, 8)
-    ]
+    runs = [run_steps(GraphSteps(RecordingSource([task], [seed]), settings), progress=False) for seed in (7, 7, 8)]
     np.testing.assert_array_equal(runs[0].history["infonce"], runs[1].history["infonce"])
     assert not np.allclose(runs[0].history["infonce"], runs[2].history["infonce"])
 
@@ -79,10 +77,8 @@ def test_same_seeds_same_bits_and_other_chunks_other_draws():
 def test_the_graph_learns_and_repeats_itself():
     task, data = problem(0)
     settings = Settings(400, 256, 2e-3, Ramp(0.02), device="cuda")
-    runs = [
-        run_steps(GraphSteps([task], [0, 0], [1, 2], settings), task.objectives, 2, settings, "", False, None)
-        for _ in range(2)
-    ]
+    source = RecordingSource([task] * 2, [1, 2], device="cuda")
+    runs = [run_steps(GraphSteps(source, settings), progress=False) for _ in range(2)]
     np.testing.assert_array_equal(runs[0].history["infonce"], runs[1].history["infonce"])
     right, wrong = r2(runs[0], task, data, 1)
     assert right > 0.93 and wrong < 0.1

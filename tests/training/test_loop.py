@@ -10,14 +10,15 @@ import torch
 import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.pairs import Pairs
-from ascribo.support.compute import device_of
-from ascribo.training import host
+from ascribo.support.compute import resolve_device
+from ascribo.training import steps as taken
 from ascribo.training.checkpoints import read_checkpoint, write_checkpoint
-from ascribo.training.host import EagerSteps
+from ascribo.training.eager import EagerSteps
 from ascribo.training.loop import run_steps
-from ascribo.training.objective import objectives_of
+from ascribo.training.objective import contrastive_objectives
 from ascribo.training.penalty import Constant, Each
 from ascribo.training.problem import Problem
+from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
 
 STEPS = 400
@@ -29,7 +30,7 @@ def problem(spaces, encoder=None):
     X = torch.from_numpy((data.X - data.X.mean(0)) / data.X.std(0))
     segments = np.repeat([0, 1], STEPS // 2)
     module = build_encoder(encoder or asc.MLP((8,)), 6, sum(s.dim for s in spaces.values()))
-    first = Problem(module, spaces, objectives_of(spaces, "whole"), X, segments, None, {})
+    first = Problem(module, spaces, contrastive_objectives(spaces, "whole"), X, segments, None, {})
     return [changed(first, data.variables.apply(np.roll, shift=shift)) for shift in (0, 70, 200)]
 
 
@@ -42,10 +43,12 @@ def changed(first, table):
     return replace(first, pairs=Pairs(first.spaces, table, first.segments), targets=targets)
 
 
+def taker(problems, seeds, settings=SETTINGS):
+    return EagerSteps(RecordingSource(problems, seeds, exact_penalty=settings.exact_penalty), settings)
+
+
 def run(problems, seeds, settings=SETTINGS):
-    steps = EagerSteps(problems, seeds, settings)
-    objectives = (problems if isinstance(problems, Problem) else problems[0]).objectives
-    return run_steps(steps, objectives, len(seeds), settings, "", False, None)
+    return run_steps(taker(problems, seeds, settings), progress=False)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_stacked_is_one_by_one(spaces, encoder):
     problems, seeds = problem(spaces, encoder), [5, 6, 5]
     together = run(problems, seeds).history
     for k, seed in enumerate(seeds):
-        alone = run(problems[k], [seed]).history
+        alone = run([problems[k]], [seed]).history
         for name in ("infonce", "mse", "penalty"):
             np.testing.assert_allclose(together[name][:, k], alone[name][:, 0], rtol=1e-3, atol=1e-3)
     # the first and the last share their seed: only their variables differ
@@ -83,7 +86,7 @@ def test_models_computed_apart_are_those_computed_together(monkeypatch, spaces, 
     each = Each(tuple(Constant(weight) for weight in (0.0, 0.01, 3.0)))
     settings = replace(SETTINGS, schedule=each, exact_penalty=exact)
     for some in (3, 2, 1):  # 2: the last one has no company
-        monkeypatch.setattr(host, "TOGETHER", some * SETTINGS.batch_size)
+        monkeypatch.setattr(taken, "REFERENCES_AT_ONCE", some * SETTINGS.batch_size)
         got[some] = run(problems, seeds, settings).history
     for some in (2, 1):
         for name, curve in got[3].items():
@@ -101,19 +104,19 @@ def test_a_parameter_without_effect_stays_as_it_is():
             return self.used(x)
 
     task = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)}, Spare())[0]
-    before = EagerSteps(task, [4], SETTINGS).parameters
-    after = run(task, [4]).parameters
+    before = taker([task], [4]).parameters
+    after = run([task], [4]).parameters
     torch.testing.assert_close(after["spare.weight"], before["spare.weight"].detach(), rtol=0, atol=0)
     assert not torch.equal(after["used.weight"], before["used.weight"])
 
 
 def test_a_checkpoint_that_lacks_something_is_refused_and_changes_nothing(tmp_path):
     task = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)})[0]
-    steps, file = EagerSteps(task, [4], SETTINGS), tmp_path / "state.safetensors"
+    steps, file = taker([task], [4]), tmp_path / "state.safetensors"
     before = {name: value.detach().clone() for name, value in steps.parameters.items()}
     del steps.optimizer.state[steps.parameters["0.bias"]]["exp_avg"]
     write_checkpoint(file, 0, "", steps.parameters, steps.optimizer, {})
-    other = EagerSteps(task, [5], SETTINGS)
+    other = taker([task], [5])
     with pytest.raises(ValueError, match=r"lacks adam\.0\.bias\.exp_avg: delete it"):
         read_checkpoint(file, "", other.parameters, other.optimizer, 50)
     assert not torch.equal(other.parameters["0.weight"], before["0.weight"])  # still that of its own seed
@@ -121,25 +124,23 @@ def test_a_checkpoint_that_lacks_something_is_refused_and_changes_nothing(tmp_pa
 
 def test_the_recording_is_held_once():
     problems = problem({"x": asc.Follow("x", 1)})
-    assert EagerSteps(problems, [1, 2, 3], SETTINGS).X.data_ptr() == problems[0].X.data_ptr()
+    assert RecordingSource(problems, [1, 2, 3]).X.data_ptr() == problems[0].X.data_ptr()
 
 
 def test_what_cannot_share_a_stack_is_refused():
     problems = problem({"x": asc.Follow("x", 1)})
     with pytest.raises(ValueError, match="3 problems for 2 seeds"):
-        EagerSteps(problems, [1, 2], SETTINGS)
-    with pytest.raises(ValueError, match="share X"):
-        EagerSteps([problems[0], replace(problems[1], X=problems[1].X.clone())], [1, 2], SETTINGS)
+        RecordingSource(problems, [1, 2])
     other = problem({"x": asc.Follow("x", 1), "rest": asc.Time(1)})[0]
     with pytest.raises(ValueError, match="same spaces"):
-        EagerSteps([problems[0], replace(problems[1], pairs=other.pairs)], [1, 2], SETTINGS)
+        RecordingSource([problems[0], replace(problems[1], pairs=other.pairs)], [1, 2])
 
 
 def test_a_device_is_found_or_refused():
-    assert device_of("cpu") == torch.device("cpu")
-    assert device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert resolve_device("cpu") == torch.device("cpu")
+    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     with pytest.raises(ValueError, match="device='abacus'"):
-        device_of("abacus")
+        resolve_device("abacus")
 
 
 def test_decoders_train_no_longer_than_encoders():
@@ -150,4 +151,4 @@ def test_the_learning_rate_falls_in_the_second_half():
     rates = [Settings(40, 32, 0.1, Constant(0.0)).rate(step) for step in range(41)]
     assert rates[:21] == [0.1] * 21 and rates[-1] == pytest.approx(0.005)
     assert all(later < earlier for earlier, later in pairwise(rates[20:]))
-    assert {Settings(40, 32, 0.1, Constant(0.0), held=True).rate(step) for step in range(41)} == {0.1}
+    assert {Settings(40, 32, 0.1, Constant(0.0), constant_rate=True).rate(step) for step in range(41)} == {0.1}

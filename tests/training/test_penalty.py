@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ascribo.training.penalty import Auto, Constant, Ramp, jacobian_penalty, schedule_of
+from ascribo.training.penalty import Auto, Constant, Ramp, as_schedule, jacobian_penalty
 
 
 def network(x, weights):
@@ -96,12 +96,12 @@ def test_each_model_has_its_own_weight():
 
 
 def test_what_penalty_accepts():
-    assert schedule_of("auto") == Auto()
-    assert schedule_of(0.5) == Constant(0.5)
-    assert schedule_of(Ramp(0.1)) == Ramp(0.1)
+    assert as_schedule("auto") == Auto()
+    assert as_schedule(0.5) == Constant(0.5)
+    assert as_schedule(Ramp(0.1)) == Ramp(0.1)
     for bad in ("none", None, True, -1.0, float("nan")):
         with pytest.raises(ValueError, match="penalty"):
-            schedule_of(bad)
+            as_schedule(bad)
     with pytest.raises(ValueError, match="tolerance"):
         Auto(tolerance=0)
     with pytest.raises(ValueError, match="together at most 1"):

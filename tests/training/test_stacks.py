@@ -1,5 +1,7 @@
 """Packing: together what can be, apart what must be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import torch
@@ -7,11 +9,10 @@ import torch
 import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.pairs import Pairs
-from ascribo.training.objective import objectives_of
+from ascribo.training.objective import contrastive_objectives
 from ascribo.training.penalty import Constant
 from ascribo.training.problem import Problem
-from ascribo.training.settings import Settings
-from ascribo.training.stacks import _bytes, pack, train_stack
+from ascribo.training.stacks import MOST_ON_HOST, _bytes, pack, pack_on_host
 
 
 def problem(spaces, seed=0, steps=400):
@@ -20,7 +21,9 @@ def problem(spaces, seed=0, steps=400):
     X = torch.from_numpy(rng.normal(size=(steps, 6)).astype(np.float32))
     epochs = np.zeros(steps, int)
     module = build_encoder(asc.MLP((8,)), 6, sum(s.dim for s in spaces.values()))
-    return Problem(module, spaces, objectives_of(spaces, "whole"), X, epochs, Pairs(spaces, table, epochs), {})
+    return Problem(
+        module, spaces, contrastive_objectives(spaces, "whole"), X, epochs, Pairs(spaces, table, epochs), {}
+    )
 
 
 HYBRID = {"a": asc.Follow("x", 1), "rest": asc.Time(2)}
@@ -41,10 +44,12 @@ def test_a_stack_too_large_for_memory_is_split():
     assert pack(problems, 64, 2.5 * _bytes(problems[0], 64)) == [[0, 1], [2, 3], [4]]
 
 
-def test_each_model_keeps_its_own_schedule():
-    same = problem(HYBRID)
-    settings = Settings(60, 64, 1e-3, Constant(0.0))
-    schedules = [Constant(0.0), Constant(1.0)]
-    trained = train_stack([same, same], [1, 1], schedules, settings, progress=False)
-    np.testing.assert_array_equal(trained.history["lambda"][-1], [0.0, 1.0])
-    assert trained.history["penalty"][-10:, 1].mean() < trained.history["penalty"][-10:, 0].mean()
+def test_a_cpu_stacks_what_has_one_recording_and_one_schedule():
+    same, other = problem(HYBRID), problem(HYBRID, 1)
+    one, two = Constant(0.0), Constant(1.0)
+    assert pack_on_host([same, other, same, same], [one, one, one, two], 1) == [[0, 2], [1], [3]]
+    copies = [replace(same, pairs=problem(HYBRID, k).pairs) for k in range(4)]  # one recording, other pairs
+    assert pack_on_host(copies, [one] * 4, 1) == [[0, 1, 2, 3]]
+    assert pack_on_host(copies, [one] * 4, 3) == [[0, 1], [2], [3]]  # work for every process
+    many = pack_on_host([same] * (2 * MOST_ON_HOST + 1), [one] * (2 * MOST_ON_HOST + 1), 1)
+    assert [len(stack) for stack in many] == [7, 7, 7]

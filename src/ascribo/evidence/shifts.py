@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import torch
-from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 from torch import Tensor
 
@@ -35,18 +34,13 @@ from ..networks.stack import Embedder
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..spaces.positives import CircularShift, Positives
-from ..support.compute import device_of, one_thread
-from ..training.host import EagerSteps
-from ..training.loop import run_steps
-from ..training.penalty import schedule_of
+from ..support.compute import one_thread
 from ..training.problem import Problem
 from ..training.settings import Settings
-from ..training.stacks import pack, train_stack
+from ..training.train import train_many
 
 __all__ = ["draw_lags", "shift_test", "shift_tests", "shifted_pairs"]
 
-MOST_ON_HOST = 10
-"""Models in one stack on a CPU. More would not fit into its cache: 40 took 2.5 times as long a model as 10."""
 FEWEST_STRETCHES = 12
 """With fewer independent stretches of time than this the seam of the circle shows, and p comes out too small."""
 
@@ -114,22 +108,13 @@ def shift_tests(
     if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
     check_parameters(model)
-    device = device_of(model.device)
-    settings = Settings(
-        steps=int(model.steps),
-        batch_size=int(model.batch_size),
-        learning_rate=float(model.learning_rate),
-        schedule=schedule_of(model.penalty),
-        exact_penalty=bool(model.exact_penalty),
-        device=str(device),
-    )
+    settings = Settings.from_parameters(model, early_stop=None)
     states = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(recordings))
     tasks = []
     for recording, state in zip(recordings, states, strict=True):
         tasks.append(_prepare(model, recording, int(shifts), only, np.random.default_rng(state)))
-    n_jobs = 1 if model.n_jobs is None or device.type != "cpu" else model.n_jobs
     with one_thread():
-        trained = _train(tasks, settings, n_jobs, bool(model.progress))
+        trained = _train(tasks, settings, model.n_jobs, bool(model.progress))
         return [_table(*pair, settings, int(shifts)) for pair in zip(tasks, trained, strict=True)]
 
 
@@ -259,49 +244,15 @@ def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, r
     return _Task(problems, seeds, judged, testing, null)
 
 
-def _train(tasks: Sequence[_Task], settings: Settings, n_jobs: int, progress: bool) -> list[dict[str, Tensor]]:
+def _train(
+    tasks: Sequence[_Task], settings: Settings, n_jobs: int | None, progress: bool
+) -> list[dict[str, Tensor]]:
     """Stacked parameters (model, ...) of every task, on the CPU."""
-    cells = [(t, k) for t, task in enumerate(tasks) for k in range(len(task.problems))]
-    if torch.device(settings.device).type == "cuda":
-        packed = pack([tasks[t].problems[k] for t, k in cells], settings.batch_size)
-        stacks = [[cells[number] for number in part] for part in packed]
-    else:  # a stack has one recording there
-        alike = [(t, part) for t, task in enumerate(tasks) for part in pack(task.problems, 0, float("inf"))]
-        jobs = -(-effective_n_jobs(n_jobs) // len(alike))
-        stacks = [
-            [(t, k) for k in share.tolist()]
-            for t, part in alike
-            for share in np.array_split(part, min(len(part), max(jobs, -(-len(part) // MOST_ON_HOST))))
-        ]
-    workers = min(effective_n_jobs(n_jobs), len(stacks))
-    work = (
-        delayed(_train_stack)(
-            *zip(*((tasks[t].problems[k], tasks[t].seeds[k]) for t, k in stack), strict=True),
-            settings,
-            progress and (workers == 1 or number == 0),  # processes advance side by side
-        )
-        for number, stack in enumerate(stacks)
-    )
-    trained: list[dict[str, Tensor]] = list(Parallel(n_jobs=workers)(work))  # type: ignore[arg-type]
-    models = {
-        cell: {name: value[place] for name, value in parameters.items()}
-        for stack, parameters in zip(stacks, trained, strict=True)
-        for place, cell in enumerate(stack)
-    }
-    return [
-        {name: torch.stack([models[t, k][name] for k in range(len(task.problems))]) for name in models[t, 0]}
-        for t, task in enumerate(tasks)
-    ]
-
-
-def _train_stack(problems: Sequence[Problem], seeds: Sequence[int], settings: Settings, progress: bool):
-    if torch.device(settings.device).type == "cuda":
-        return train_stack(
-            problems, seeds, [settings.schedule] * len(seeds), settings, progress=progress
-        ).parameters
-    with one_thread():
-        steps = EagerSteps(problems, seeds, settings)
-        return run_steps(steps, problems[0].objectives, len(seeds), settings, "", progress, None).parameters
+    problems = [problem for task in tasks for problem in task.problems]
+    seeds = [seed for task in tasks for seed in task.seeds]
+    trained = iter(train_many(problems, seeds, settings, n_jobs=n_jobs, progress=progress))
+    each = [[next(trained).parameters for _ in task.problems] for task in tasks]
+    return [{name: torch.cat([one[name] for one in models]) for name in models[0]} for models in each]
 
 
 def _table(task: _Task, parameters: Mapping[str, Tensor], settings: Settings, shifts: int) -> pd.DataFrame:

@@ -30,7 +30,7 @@ from ..data.segments import evenly, segment_bounds
 from ..networks.stack import Embedder
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
-from ..training.objective import Objective, objectives_of
+from ..training.objective import Objective, contrastive_objectives
 from .features import fitted_model, recording_for
 from .influence import conjugate_gradients
 
@@ -247,7 +247,7 @@ def contrastive_examples(
         raise ValueError(f"seed={seed!r}: the model has seeds 0 to {fitted.seeds - 1}.")
     blocks = _labels(blocks, len(data), "blocks")
     tested = blocks if test is None else _labels(test, len(data), "test")
-    objectives = objectives_of(fitted.spaces, getattr(model, "hybrid", "whole"))
+    objectives = contrastive_objectives(fitted.spaces, getattr(model, "hybrid", "whole"))
     if not objectives:
         raise ValueError("the model has no contrastive space: there is no contrastive loss to explain.")
     X = fitted.standardise(data.X)

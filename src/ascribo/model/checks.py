@@ -10,12 +10,11 @@ import pandas as pd
 
 from ..data.recording import Recording
 from ..data.treatment import Treatment
-from ..networks.encoders import build_encoder, window_of
 from ..spaces.base import Space, reported
 from ..spaces.follow import Follow
 from ..spaces.time import Time
 from ..support.names import suggest
-from ..training.penalty import schedule_of
+from ..training.penalty import as_schedule
 
 __all__ = ["check_parameters", "check_recording", "check_treatment", "resolve_spaces"]
 
@@ -38,7 +37,7 @@ def check_parameters(model) -> None:
         raise ValueError(f"validation_fraction={fraction!r}: expected a number from 0 to 0.5.")
     if model.early_stop is not None and not (_number(model.early_stop) and model.early_stop > 0):
         raise ValueError(f"early_stop={model.early_stop!r}: expected a positive number, or None.")
-    schedule_of(model.penalty)
+    as_schedule(model.penalty)
 
 
 def _number(value) -> bool:
@@ -112,13 +111,7 @@ def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) ->
             f"the recording has {steps} time steps, fewer than batch_size={model.batch_size}: pass a longer "
             f"recording, or batch_size={max(2, steps // 2)} or less."
         )
-    module = build_encoder(model.encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
     longest = int(np.bincount(recording.epochs).max())
-    if (window := window_of(module)) > longest:
-        raise ValueError(
-            f"the encoder's window of {window} time steps is longer than the longest epoch ({longest}): use a "
-            "shorter window or longer epochs."
-        )
     for name, space in spaces.items():
         try:
             space.check_length(longest)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 import xarray as xr
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
@@ -25,11 +24,11 @@ from ..data.recording import Recording
 from ..data.segments import evenly
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
-from ..support.compute import device_of, one_thread
+from ..support.compute import one_thread, resolve_device
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
-from ..training.penalty import Auto, schedule_of
-from ..training.processes import train_in_processes
+from ..training.penalty import Auto, as_schedule
 from ..training.settings import Settings
+from ..training.train import train
 from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
 from .fitted import FittedModel
 from .fitting import Prepared, finish, prepare, targets_of
@@ -110,7 +109,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         given = as_recording(X, y)
         spaces = resolve_spaces(self.spaces, given)
         recording = check_recording(self, given, spaces)
-        device = device_of(self.device)
+        settings = Settings.from_parameters(self)
         prepared = prepare(
             recording,
             spaces,
@@ -118,14 +117,13 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             hybrid=self.hybrid,
             validation_fraction=self.validation_fraction,
         )
-        settings = settings_of(self, device)
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.seeds).tolist()
         with one_thread():
-            trained = train_in_processes(
+            trained = train(
                 prepared.problem,
                 seeds,
                 settings,
-                n_jobs=1 if self.n_jobs is None or device.type != "cpu" else self.n_jobs,
+                n_jobs=self.n_jobs,
                 progress=self.progress,
                 checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             )
@@ -135,7 +133,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 [seeds],
                 batch_size=settings.batch_size,
                 decoder_steps=settings.decoder_steps,
-                device=device,
+                device=settings.device,
                 progress=self.progress,
             )
         if self.checkpoint is not None:  # nothing is left to resume
@@ -150,7 +148,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         self.goodness_of_fit_["held_out"] = prepared.held_out
         if prepared.held_out:
             self.goodness_of_fit_["left_out"] += list(prepared.problem.pairs.left_out.values())
-        if isinstance(schedule_of(self.penalty), Auto) and not all(history.attrs["lambda"]):
+        if isinstance(as_schedule(self.penalty), Auto) and not all(history.attrs["lambda"]):
             warnings.warn(
                 f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
                 "steps, or a fixed penalty.",
@@ -175,7 +173,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             seeds in which a space collapsed do not count for it.
         """
         recording = self._check(X)
-        model = self.model_.to(device_of(self.device))
+        model = self.model_.to(resolve_device(self.device))
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
         with one_thread():
@@ -193,7 +191,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         best of five).
         """
         recording = self._check(X, y)
-        spaces, model = self.model_.spaces, self.model_.to(device_of(self.device))
+        spaces, model = self.model_.spaces, self.model_.to(resolve_device(self.device))
         resolve_spaces(spaces, recording)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
         targets = targets_of(spaces, recording, model.regressions)
@@ -227,7 +225,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         """
         chosen = check_options(method, samples, aggregate, loss)
         recording = self._check(X, y)
-        model = self.model_.to(device_of(self.device))
+        model = self.model_.to(resolve_device(self.device))
         if chosen.tested and (lacking := missing_variables(model.spaces, recording.variables)):
             warnings.warn(
                 f"{lacking}. Spaces that need them have scores but no calls; calls for others are right only if "
@@ -296,19 +294,6 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         if len(self.kept_channels_) < self.n_features_in_:
             recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
         return recording
-
-
-def settings_of(model, device: torch.device) -> Settings:
-    """How an estimator is to be trained."""
-    return Settings(
-        steps=int(model.steps),
-        batch_size=int(model.batch_size),
-        learning_rate=float(model.learning_rate),
-        schedule=schedule_of(model.penalty),
-        exact_penalty=bool(model.exact_penalty),
-        early_stop=model.early_stop,
-        device=str(device),
-    )
 
 
 def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,17 +20,16 @@ from ..data.recording import Recording
 from ..data.segments import hold_out
 from ..data.standardised import channel_statistics, limit_time_steps, standardise
 from ..networks.alignment import Alignment, align
-from ..networks.encoders import build_encoder, window_of
+from ..networks.encoders import build_encoder, input_window
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
 from ..training.decoders import fit_decoders
-from ..training.loop import train
-from ..training.objective import objectives_of
+from ..training.objective import contrastive_objectives
 from ..training.penalty import Schedule
 from ..training.problem import Problem
 from ..training.settings import DECODER_STEPS, Settings
-from ..training.stacks import pack, train_stack
+from ..training.train import train_many
 from .fitted import FittedModel
 from .goodness import TEMPERATURES, Fit, goodness_of_fit
 
@@ -78,6 +77,12 @@ def prepare(
         channels' own units, as the papers have them.
     """
     module = build_encoder(encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
+    longest = int(np.bincount(recording.epochs).max())
+    if (window := input_window(module)) > longest:
+        raise ValueError(
+            f"the encoder's window of {window} time steps is longer than the longest epoch ({longest}): use a "
+            "shorter window or longer epochs."
+        )
     pairs, training, judged, testing = _split(recording, spaces, module, validation_fraction)
     statistics = {
         name: space.target_statistics(recording.variables, np.flatnonzero(training >= 0))
@@ -89,7 +94,7 @@ def prepare(
         scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
     standard = standardise(recording.X, mean, scale)
     targets = targets_of(spaces, recording, statistics)
-    problem = Problem(module, spaces, objectives_of(spaces, hybrid), standard, training, pairs, targets)
+    problem = Problem(module, spaces, contrastive_objectives(spaces, hybrid), standard, training, pairs, targets)
     return Prepared(recording, problem, judged, testing, mean, scale, statistics)
 
 
@@ -186,35 +191,27 @@ def fit_many(
     *,
     progress: bool = True,
 ) -> list[tuple[FittedModel, Fit]]:
-    """Fit models to many recordings: on a GPU in as few stacks as memory allows, on a CPU one after the other.
+    """Fit models to many recordings (how they are trained together: `ascribo.training.train.train_many`).
 
     seeds : for each recording the seeds of its models. schedules : for each recording its schedule of λ. `settings`
     hold for all; its own schedule is not used.
     """
-    trained: dict[int, dict[str, Tensor]] = {}
-    if torch.device(settings.device).type == "cuda":
-        cells = [(k, seed) for k, own in enumerate(seeds) for seed in own]
-        problems = [prepared[k].problem for k, _ in cells]
-        for members in pack(problems, settings.batch_size):
-            stack = [cells[m] for m in members]
-            done = train_stack(
-                [prepared[k].problem for k, _ in stack],
-                [seed for _, seed in stack],
-                [schedules[k] for k, _ in stack],
-                settings,
-                progress=progress,
-            )
-            for place, (k, _) in enumerate(stack):
-                one = {name: value[place : place + 1] for name, value in done.parameters.items()}
-                have = trained.get(k)
-                trained[k] = one if have is None else {n: torch.cat([have[n], one[n]]) for n in one}
-    else:
-        for k, item in enumerate(prepared):
-            plan = replace(settings, schedule=schedules[k])
-            trained[k] = train(item.problem, seeds[k], plan, progress=progress).parameters
+    owner = [k for k, own in enumerate(seeds) for _ in own]
+    trained = train_many(
+        [prepared[k].problem for k in owner],
+        [seed for own in seeds for seed in own],
+        settings,
+        schedules=[schedules[k] for k in owner],
+        progress=progress,
+    )
+    each = [
+        [one.parameters for one, whose in zip(trained, owner, strict=True) if whose == k]
+        for k in range(len(prepared))
+    ]
+    parameters = [{name: torch.cat([one[name] for one in models]) for name in models[0]} for models in each]
     return finish(
         prepared,
-        [trained[k] for k in range(len(prepared))],
+        parameters,
         seeds,
         batch_size=settings.batch_size,
         decoder_steps=settings.decoder_steps,
@@ -236,7 +233,7 @@ def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.M
     epochs, variables = recording.epochs, recording.variables
     if fraction > 0:
         reach = max(space.reach for space in spaces.values())
-        training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * window_of(module)))
+        training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * input_window(module)))
         try:
             return Pairs(spaces, variables, training), training, Pairs(spaces, variables, testing), testing
         except ValueError as error:

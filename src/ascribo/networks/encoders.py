@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..support.records import storable
 
-__all__ = ["MLP", "Convolution", "Limit", "build_encoder", "window_of"]
+__all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window"]
 
 
 class Limit(nn.Module):
@@ -130,7 +130,7 @@ def _dense(inputs: int, widths: Sequence[int], outputs: int) -> list[nn.Module]:
 NAMED = {"mlp": MLP(), "convolution": Convolution()}
 
 
-def window_of(module: nn.Module) -> int:
+def input_window(module: nn.Module) -> int:
     """How many time steps a module sees at once (its attribute `window`, 1 if it has none)."""
     return int(getattr(module, "window", 1))
 
@@ -166,7 +166,7 @@ def build_encoder(encoder, channels: int, dim: int) -> nn.Module:
 
 
 def _check_shape(module: nn.Module, channels: int, dim: int) -> None:
-    window = window_of(module)
+    window = input_window(module)
     shape = (2, channels) if window == 1 else (2, channels, window)
     like = next(iter(module.parameters()), torch.zeros(()))
     try:

@@ -15,7 +15,7 @@ from ..data.standardised import StandardisedChannels
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
 from .dense import dense_of
-from .encoders import Limit, window_of
+from .encoders import Limit, input_window
 
 __all__ = ["Embedder"]
 
@@ -34,7 +34,7 @@ class Embedder:
     """
 
     def __init__(self, module: nn.Module, spaces: Mapping[str, Space]):
-        self.window = window_of(module)
+        self.window = input_window(module)
         skeleton = copy.deepcopy(module).to("meta")
         self.dense = dense_of(module)
         self._call = vmap(lambda parameters, x: functional_call(skeleton, parameters, (x,)), randomness="error")

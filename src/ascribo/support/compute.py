@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["device_of", "one_thread"]
+__all__ = ["one_thread", "resolve_device"]
 
 
 @contextmanager
@@ -21,10 +21,10 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def device_of(name: str | torch.device) -> torch.device:
+def resolve_device(name: str | torch.device) -> torch.device:
     """The device behind `device=`: "auto" is a GPU where there is one. Refuses what cannot be used here.
 
-    >>> device_of("cpu")
+    >>> resolve_device("cpu")
     device(type='cpu')
     """
     if name == "auto":

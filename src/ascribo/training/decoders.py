@@ -11,12 +11,12 @@ from torch.func import stack_module_state
 
 from ..support.progress import bar
 from .adam import Adam, gradient_of
+from .steps import STEPS_PER_CHUNK
 
 __all__ = ["decode", "decoder_jacobian", "fit_decoders", "losses"]
 
 WIDTHS = (128, 128)
 LAYERS = ("0", "2", "4")
-CHUNK = 50
 HIGHEST = 15.0
 """Largest log rate of a Poisson decoder, against overflow in the first steps."""
 
@@ -87,16 +87,16 @@ def fit_decoders(
     rate = torch.tensor(learning_rate, device=device)
     optimizer = Adam(parameters.values(), rate)
     with bar(name, steps, progress) as shown:
-        for start in range(0, steps, CHUNK):
+        for start in range(0, steps, STEPS_PER_CHUNK):
             drawn = batches.draw(start)
-            for k in range(min(CHUNK, steps - start)):
+            for k in range(min(STEPS_PER_CHUNK, steps - start)):
                 rate.fill_(learning_rate * (1 - (start + k) / steps))
                 index = batches.rows(drawn[:, k])
                 value = u[index + shift[0]]
                 value = value if mask is None else value * mask[:, None]
                 total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
                 optimizer.step(gradient_of(total, parameters))
-            shown.advance(min(CHUNK, steps - start))
+            shown.advance(min(STEPS_PER_CHUNK, steps - start))
     return {name: value.detach() for name, value in parameters.items()}
 
 
@@ -120,8 +120,10 @@ class _Batches:
         self.which = self.which.to(device)
 
     def draw(self, start: int) -> Tensor:
-        """What is drawn in the steps from `start` on: (different draws, CHUNK, batch)."""
-        every = [np.random.default_rng([s, start]).integers(0, n, (CHUNK, self.batch)) for s, n in self.draws]
+        """What is drawn in the steps from `start` on: (different draws, STEPS_PER_CHUNK, batch)."""
+        every = [
+            np.random.default_rng([s, start]).integers(0, n, (STEPS_PER_CHUNK, self.batch)) for s, n in self.draws
+        ]
         return torch.from_numpy(np.stack(every)).to(self.device)
 
     def rows(self, drawn: Tensor) -> Tensor:

@@ -1,32 +1,33 @@
-"""One loop for a stack of models: seeds share forward passes, each has its own parameters and batches.
+"""The one training loop, around chunks of steps of a stack of models.
 
-Batches are drawn a chunk of steps at a time; losses stay on the device until the chunk ends, when λ moves, the
-progress bar is told, and the state can be written down. The draws of a chunk depend on the seed and the chunk
-alone, so an interrupted run goes on to the same bits.
+Losses stay on the device until a chunk ends; then λ moves, the progress bar is told, and the state can be written
+down. The random draws of a chunk depend on the seeds and the chunk alone, so that an interrupted run goes on to the
+same bits.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..networks.losses import chance
 from ..support.progress import bar
 from .checkpoints import read_checkpoint, write_checkpoint
-from .chunks import CHUNK, Curves, Steps
-from .host import EagerSteps
-from .objective import Objective
-from .problem import Problem, problem_digest
 from .settings import Settings
+from .source import Source
+from .steps import STEPS_PER_CHUNK, Steps
 
-__all__ = ["Trained", "run_steps", "train"]
+__all__ = ["Trained", "run_steps"]
+
 CHECKPOINT_SECONDS = 10.0
+
+Curves = dict[str, list[np.ndarray]]
+"""By name, one array (steps, seed[, objective]) for each chunk."""
 
 
 @dataclass(frozen=True)
@@ -37,52 +38,27 @@ class Trained:
     history: dict[str, np.ndarray]
 
 
-def train(
-    problem: Problem,
-    seeds: Sequence[int],
-    settings: Settings,
-    *,
-    progress: bool = True,
-    checkpoint: Path | None = None,
-) -> Trained:
-    """Train one model per seed.
+def run_steps(steps: Steps, *, progress: bool = True, checkpoint: Path | None = None) -> Trained:
+    """The loop around the chunks: λ, curves, progress, checkpoints, early stop.
 
     checkpoint : a file to write the state to every ten seconds, and to go on from if it is there.
     """
-    if torch.device(settings.device).type == "cuda":
-        from .graphs import GraphSteps  # needs nothing more, but is of no use elsewhere
-
-        steps: Steps = GraphSteps([problem], [0] * len(seeds), seeds, settings)
-    else:
-        steps = EagerSteps(problem, seeds, settings)
-    fingerprint = "" if checkpoint is None else problem_digest(problem, seeds, settings)
-    return run_steps(steps, problem.objectives, len(seeds), settings, fingerprint, progress, checkpoint)
-
-
-def run_steps(
-    steps: Steps,
-    objectives: Sequence[Objective],
-    models: int,
-    settings: Settings,
-    fingerprint: str,
-    progress: bool,
-    checkpoint: Path | None,
-) -> Trained:
-    """The loop around the chunks: λ, curves, progress, checkpoints, early stop."""
-    floor = len(objectives) * chance(settings.batch_size)
+    source, settings = steps.source, steps.settings
+    fingerprint = "" if checkpoint is None else _fingerprint(source, settings)
+    floor = len(source.objectives) * chance(settings.batch_size)
     # what a model that knows nothing would cost: targets of regressions have variance 1
-    ceiling = floor + len(steps.loss.targets)
-    controller = settings.schedule.begin(models, settings.steps, ceiling)
+    ceiling = floor + len(source.regressions)
+    controller = settings.schedule.begin(len(source.seeds), settings.steps, ceiling)
     curves: Curves = {"infonce": [], "mse": [], "penalty": [], "lambda": []}
     done, written = 0, time.monotonic()
     if checkpoint is not None and checkpoint.exists():
-        done, curves = read_checkpoint(checkpoint, fingerprint, steps.parameters, steps.optimizer, CHUNK)
+        done, curves = read_checkpoint(checkpoint, fingerprint, steps.parameters, steps.optimizer, STEPS_PER_CHUNK)
         for infonce, mse, penalty in zip(curves["infonce"], curves["mse"], curves["penalty"], strict=True):
             controller.observe(infonce.sum(-1) + mse.sum(-1), penalty)
     with bar("fitting", settings.steps, progress) as shown:
         shown.advance(done)
         while done < settings.steps and not (controller.settled() and _flat(curves, settings.early_stop)):
-            weights = controller.weights(done, min(CHUNK, settings.steps - done))
+            weights = controller.weights(done, min(STEPS_PER_CHUNK, settings.steps - done))
             chunk = steps.run(done, weights)
             done += len(weights)
             if not weights.any():
@@ -103,6 +79,11 @@ def run_steps(
                 written = time.monotonic()
     history = {name: np.concatenate(value) for name, value in curves.items()}
     return Trained({name: value.detach().cpu() for name, value in steps.parameters.items()}, history)
+
+
+def _fingerprint(source: Source, settings: Settings) -> str:
+    """What a checkpoint belongs to: the same models on the same data, trained in the same way."""
+    return hashlib.sha256(f"{settings!r} {source.digest()}".encode()).hexdigest()
 
 
 def _flat(curves: Curves, tolerance: float | None, window: int = 8) -> bool:

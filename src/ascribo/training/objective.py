@@ -1,8 +1,11 @@
-"""The regularized contrastive loss of a model: the InfoNCE of every space plus λ‖J_f‖² (001, equation 10)."""
+"""The regularized contrastive loss: the InfoNCE of every space plus λ‖J_f‖².
+
+Schneider et al. (2025), equation 10.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,9 +17,10 @@ from ..networks.losses import infonces
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
+from .noise import Noise
 from .penalty import jacobian_penalty
 
-__all__ = ["Loss", "Objective", "RegularizedLoss", "objectives_of"]
+__all__ = ["Loss", "Objective", "RegularizedLoss", "contrastive_objectives"]
 
 
 @dataclass(frozen=True)
@@ -27,14 +31,14 @@ class Objective:
     terms: tuple[Term, ...]
 
 
-def objectives_of(spaces: Mapping[str, Space], hybrid: str) -> list[Objective]:
+def contrastive_objectives(spaces: Mapping[str, Space], hybrid: str) -> list[Objective]:
     """The contrastive objectives of a model.
 
-    With hybrid="whole" a time objective sees the dimensions of all spaces (001, equation 25), with "separate"
-    only its own. Blocks that share a similarity become one term.
+    With hybrid="whole" a time objective sees the dimensions of all spaces (Schneider et al., 2025, equation 25),
+    with "separate" only its own. Blocks that share a similarity become one term.
 
     >>> from ascribo import Follow, Time
-    >>> [o.terms for o in objectives_of({"a": Follow("x", 2), "b": Time(3)}, "whole")]
+    >>> [o.terms for o in contrastive_objectives({"a": Follow("x", 2), "b": Time(3)}, "whole")]
     [((SquaredL2(), slice(0, 2, None)),), ((SquaredL2(), slice(0, 5, None)),)]
     """
     slices = layout(spaces)
@@ -63,13 +67,12 @@ class Loss(NamedTuple):
 
 
 class RegularizedLoss:
-    """The loss of a stack of models on a batch of indices.
+    """The loss of a stack of models as a function of inputs: embeddings, their InfoNCE and the Jacobian penalty.
 
     Parameters
     ----------
     embedder, spaces, objectives : the model.
-    rows : which row of a batch is which (`Pairs.rows`).
-    targets : name -> (time, dim) for the Regress spaces, on the device of the recording.
+    rows : which row of a batch is which (`ascribo.spaces.pairs.Pairs.rows`).
     exact_penalty : ‖J_f‖² by all its rows rather than along one random direction.
     """
 
@@ -79,11 +82,10 @@ class RegularizedLoss:
         spaces: Mapping[str, Space],
         objectives: Sequence[Objective],
         rows: Mapping[str, tuple[int, int | None, int | None]],
-        targets: Mapping[str, Tensor],
-        exact_penalty: bool,
+        exact_penalty: bool = False,
     ):
-        self.embedder, self.objectives, self.targets = embedder, objectives, targets
-        self.exact_penalty, self.slices, self.rows = exact_penalty, layout(spaces), rows
+        self.embedder, self.objectives, self.exact_penalty = embedder, objectives, exact_penalty
+        self.slices, self.rows = layout(spaces), rows
         self.references = sorted({row[0] for row in rows.values()})
         others = {row for part in rows.values() for row in part if row is not None} - set(self.references)
         self.order = [*self.references, *sorted(others)]
@@ -96,27 +98,32 @@ class RegularizedLoss:
         grouped = [objective for part in shared.values() for objective in part]
         self.columns = [grouped.index(objective) for objective in objectives]
 
+    def ordered(self, batch: Tensor) -> Tensor:
+        """The rows of a batch (model, row, B, ...) one after the other, references first: (model, row·B, ...)."""
+        return torch.cat([batch[:, row] for row in self.order], 1)
+
     def __call__(
         self,
         parameters: Mapping[str, Tensor],
-        gather: Callable[[Tensor], Tensor],
-        index: Tensor,
+        x: Tensor,
+        goals: Mapping[str, Tensor],
         weight: Tensor,
-        directions: Callable[[Tensor], Tensor] | None,
+        noise: Noise | None,
     ) -> Loss:
-        """Loss at the steps `index` (model, row, batch), whose inputs `gather` fetches.
+        """Loss at inputs x (model, row·B, channel[, window]), in the order of `ordered`.
 
-        weight : (model,) λ. directions : draws standard normal directions at inputs; None leaves the penalty out.
+        goals : for each regression what it should predict at its references, (model, B, dim). weight : (model,) λ.
+        noise : for the directions of the penalty; None leaves the penalty out.
         """
-        parts, penalty = self.parts(parameters, gather, index, directions)
+        parts, penalty = self.parts(parameters, x, noise)
         values = []
         for (reference, negative), shared in self.groups:
             positives = [parts[self.rows[o.space][1]] for o in shared]
             terms = [o.terms for o in shared]
             values.append(infonces(parts[reference], positives, parts[negative], terms))
-        errors = self.errors(parts, index)
+        errors = self.errors(parts, goals)
         total = torch.stack([value.sum() for value in values + errors]).sum()
-        if directions is not None:
+        if noise is not None:
             total = total + (weight * penalty).sum()
         empty = penalty.new_zeros(len(penalty), 0)
         contrast = torch.cat([empty, *values], 1).detach()
@@ -124,44 +131,33 @@ class RegularizedLoss:
         return Loss(total, contrast, torch.cat([empty, *errors], 1).detach(), penalty.detach())
 
     def parts(
-        self,
-        parameters: Mapping[str, Tensor],
-        gather: Callable[[Tensor], Tensor],
-        index: Tensor,
-        directions: Callable[[Tensor], Tensor] | None,
+        self, parameters: Mapping[str, Tensor], x: Tensor, noise: Noise | None
     ) -> tuple[dict[int | None, Tensor], Tensor]:
-        """What the loss is made of: for each row its embedding (model, batch, dim) at temperature 1, and the
-        penalty (model,). Arguments as of the loss itself."""
-        batch = index.shape[2]
-        ordered = torch.cat([index[:, row] for row in self.order], 1)  # references first
-        x = gather(ordered)
-        z, penalty = self._encode(parameters, x, batch * len(self.references), directions)
+        """What the loss is made of: for each row its embedding (model, B, dim) at temperature 1, and the penalty
+        (model,). Arguments as of the loss itself."""
+        batch = x.shape[1] // len(self.order)
+        z, penalty = self._encode(parameters, x, batch * len(self.references), noise)
         blocks = self.embedder.tempered(parameters, z).split(batch, 1)
         return dict(zip(self.order, blocks, strict=True)), penalty
 
-    def errors(self, parts: Mapping[int | None, Tensor], index: Tensor) -> list[Tensor]:
-        """The squared errors of the Regress spaces, (model, 1) each."""
+    def errors(self, parts: Mapping[int | None, Tensor], goals: Mapping[str, Tensor]) -> list[Tensor]:
+        """The squared errors of the regressions, (model, 1) each."""
         errors = []
-        for name, goal in self.targets.items():
-            row = self.rows[name][0]
-            error = parts[row][..., self.slices[name]] - goal[index[:, row]]
+        for name, goal in goals.items():
+            error = parts[self.rows[name][0]][..., self.slices[name]] - goal
             errors.append(error.square().mean((-1, -2))[:, None])
         return errors
 
     def _encode(
-        self,
-        parameters: Mapping[str, Tensor],
-        x: Tensor,
-        references: int,
-        directions: Callable[[Tensor], Tensor] | None,
+        self, parameters: Mapping[str, Tensor], x: Tensor, references: int, noise: Noise | None
     ) -> tuple[Tensor, Tensor]:
-        """Embedding (model, rows, dim) and the penalty at the references (model,), 0 without directions."""
-        if directions is None:
+        """Embedding (model, rows, dim) and the penalty at the references (model,), 0 without noise."""
+        if noise is None:
             return self.embedder(parameters, x), x.new_zeros(len(x))
         near = x[:, :references]
         if self.exact_penalty:
             near = near.detach().requires_grad_()
             z = self.embedder(parameters, near)
             return torch.cat([z, self.embedder(parameters, x[:, references:])], 1), jacobian_penalty(z, near)
-        z, tangent = self.embedder.with_tangents(parameters, x, directions(near))
+        z, tangent = self.embedder.with_tangents(parameters, x, noise.normal(near.shape[1:]))
         return z, tangent.square().sum(-1).mean(-1)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..support.records import storable
 
-__all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "jacobian_penalty", "schedule_of"]
+__all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "as_schedule", "jacobian_penalty"]
 
 
 def jacobian_penalty(embedding: Tensor, inputs: Tensor) -> Tensor:
@@ -239,10 +239,10 @@ class _Side:
         return all(controller.settled() for controller in self.controllers)
 
 
-def schedule_of(penalty) -> Schedule:
+def as_schedule(penalty) -> Schedule:
     """The schedule behind `penalty=`: "auto", a number (held constant), or a schedule.
 
-    >>> schedule_of(0.1)
+    >>> as_schedule(0.1)
     Constant(weight=0.1, warmup=0.0, ramp=0.0)
     """
     if isinstance(penalty, str):

@@ -13,7 +13,6 @@ from ..data.standardised import StandardisedChannels
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from .objective import Objective
-from .settings import Settings
 
 __all__ = ["Problem"]
 
@@ -35,16 +34,14 @@ class Problem:
     pairs: Pairs
     targets: Mapping[str, np.ndarray]
 
-
-def problem_digest(problem: Problem, seeds: Sequence[int], settings: Settings) -> str:
-    """What a checkpoint belongs to: the same model on the same data."""
-    parts = (dict(problem.spaces), list(problem.objectives), list(seeds), settings, problem.module)
-    digest = hashlib.sha256(repr(parts).encode())
-    X = problem.X
-    data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, StandardisedChannels) else [X.numpy()]
-    arrays = [*data, problem.segments, *problem.targets.values(), *problem.pairs.uniform]
-    for positive in problem.pairs.positive.values():
-        arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)  # not .tobytes(): that is a copy
-    return digest.hexdigest()
+    def digest(self) -> str:
+        """A hash of model and data."""
+        parts = (dict(self.spaces), list(self.objectives), self.module)
+        digest, X = hashlib.sha256(repr(parts).encode()), self.X
+        data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, StandardisedChannels) else [X.numpy()]
+        arrays = [*data, self.segments, *self.targets.values(), *self.pairs.uniform]
+        for positive in self.pairs.positive.values():
+            arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).data)  # not .tobytes(): that is a copy
+        return digest.hexdigest()

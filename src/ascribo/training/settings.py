@@ -1,22 +1,27 @@
-"""How to train: steps, batch, learning rate, penalty, device."""
+"""How to train: number of steps, batch size, learning rate, penalty, device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .penalty import Schedule
+from ..support.compute import resolve_device
+from .penalty import Schedule, as_schedule
 
-__all__ = ["Settings"]
+__all__ = ["DECODER_STEPS", "Settings"]
+
 DECODER_STEPS = 1500
+"""Training steps of the decoders that come after the encoders."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; every field but `held` is a parameter of `ContrastiveEmbedding`.
+    """How to train; every field but `constant_rate` is a parameter of `ContrastiveEmbedding`.
 
-    held : the learning rate stays as it is instead of falling.
+    schedule : of λ, the weight of the Jacobian penalty.
+    constant_rate : the learning rate stays as it is instead of falling.
     """
 
     steps: int
@@ -26,16 +31,36 @@ class Settings:
     exact_penalty: bool = False
     early_stop: float | None = None
     device: str = "cpu"
-    held: bool = False
+    constant_rate: bool = False
+
+    @classmethod
+    def from_parameters(cls, estimator: Any, **changes: Any) -> Settings:
+        """The settings that the parameters of an estimator describe, with `changes` to some of them.
+
+        >>> from ascribo import ContrastiveEmbedding
+        >>> settings = Settings.from_parameters(ContrastiveEmbedding(penalty=0.1, device="cpu"), early_stop=None)
+        >>> settings.steps, settings.schedule, settings.device
+        (3000, Constant(weight=0.1, warmup=0.0, ramp=0.0), 'cpu')
+        """
+        given = {
+            "steps": int(estimator.steps),
+            "batch_size": int(estimator.batch_size),
+            "learning_rate": float(estimator.learning_rate),
+            "schedule": as_schedule(estimator.penalty),
+            "exact_penalty": bool(estimator.exact_penalty),
+            "early_stop": estimator.early_stop,
+            "device": str(resolve_device(estimator.device)),
+        }
+        return cls(**{**given, **changes})
 
     def rate(self, step: int) -> float:
-        """The learning rate: whole for half of the steps, then falling to 5% along a cosine, unless it is held.
+        """The learning rate: whole for half of the steps, then falling to 5% along a cosine, unless it is constant.
 
         >>> from ascribo.training.penalty import Constant
         >>> [round(float(Settings(100, 512, 1.0, Constant(0.0)).rate(k)), 3) for k in (0, 50, 75, 100)]
         [1.0, 1.0, 0.525, 0.05]
         """
-        late = 0.0 if self.held else max(0.0, 2 * step / self.steps - 1)
+        late = 0.0 if self.constant_rate else max(0.0, 2 * step / self.steps - 1)
         return self.learning_rate * (0.05 + 0.95 * 0.5 * (1 + np.cos(np.pi * late)))
 
     @property

@@ -8,7 +8,7 @@ import pytest
 
 from ascribo import figures
 from ascribo.cli import main
-from ascribo.training.loop import train
+from ascribo.training.train import train_many
 from benchmarks import grid
 from experiments import find
 from experiments.regcl import box_models, table1, table1_batches, table1_statistics, table2
@@ -239,13 +239,13 @@ def test_encoders_are_as_wide_as_in_the_released_code(mode, outputs):
 
 
 def test_the_papers_batches(tmp_path, monkeypatch):
-    """The plan has batches of 5,000, and the rate that reaches the training is held."""
+    """The plan has batches of 5,000, and the rate that reaches the training is constant."""
     full, quick = (table1_batches.cells(settle(table1_batches.FULL, b)) for b in ({}, table1_batches.QUICK))
     assert len(full) == 108 and {cell["batch"] for cell in full} == {5_000}
     assert sum(c["steps"] * c["batch"] for c in quick) < sum(c["steps"] * c["batch"] for c in full) / 1000
     seen = []
     monkeypatch.setattr(
-        many_models, "train", lambda *args, **kwargs: seen.append(args[2]) or train(*args, **kwargs)
+        many_models, "train_many", lambda *args, **kwargs: seen.append(args[2]) or train_many(*args, **kwargs)
     )
     result = table1_batches.run(tmp_path, device="cpu", progress=False, **{**TINY, "modes": MODES[:1]})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table1-batches.json", "table1-batches.png"]

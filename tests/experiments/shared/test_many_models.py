@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from ascribo.training.penalty import Auto, Constant, Ramp
-from ascribo.training.settings import Settings
+from ascribo.training import train as training
 from experiments.regcl import box_models, table1
 from experiments.shared import many_models
 
@@ -46,7 +44,7 @@ def test_rows_of_a_stack_are_those_of_single_models(tmp_path):
 
 def test_models_trained_together_get_their_own_rows(tmp_path, monkeypatch):
     """The way of the GPU, on a CPU: other draws, the same kind of rows."""
-    monkeypatch.setattr(many_models, "_train", many_models._train_together)
+    monkeypatch.setattr(training, "_as_graphs", lambda device: True)
     rows, before = in_stacks(CHEAP, CELLS, tmp_path)
     assert before == 0 and [{key: row[key] for key in cell} for row, cell in zip(rows, CELLS, strict=True)] == CELLS
     assert [round(row["lambda"], 3) for row in rows] == [0.0, 0.0, 0.1, 0.1] * 2
@@ -100,12 +98,11 @@ def test_an_interrupted_run_trains_only_what_is_missing(tmp_path, monkeypatch):
         scored.append(cell)
         return CHEAP.score(cell, data, model, unique)
 
-    def train(items, *given):
-        trained.append(len(items))
-        return original(items, *given)
+    def train(problems, *given, **options):
+        trained.append(len(problems))
+        return training.train_many(problems, *given, **options)
 
-    original = many_models._train
-    monkeypatch.setattr(many_models, "_train", train)
+    monkeypatch.setattr(many_models, "train_many", train)
     study, state = replace(CHEAP, score=score), tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
         in_stacks(study, CELLS, state)
@@ -135,16 +132,6 @@ def test_stacks_hold_one_shape_and_are_not_too_long(monkeypatch):
     assert many_models._pack(longer, range(8), items) == [[0, 1, 2, 3], [4, 5, 6], [7]]
     monkeypatch.setattr(many_models, "WORK", 3 * TINY["steps"] * TINY["batch"])
     assert many_models._pack(CELLS, [0, 1, 2, 3, 5], items) == [[0, 1], [2, 3], [5]]
-
-
-def test_a_stack_has_a_schedule_for_each_model():
-    item = many_models.prepare(box_models.recording(CELLS[-1]), box_models.spaces(CELLS[-1]), one_scale=True)
-    settings = Settings(20, 32, 1e-3, Constant(0.0))
-    schedules = [Constant(0.0), Ramp(0.3), Auto()]
-    parameters, weights = many_models._train_together([item] * 3, [0, 1, 2], schedules, settings, False)
-    assert weights[0] == 0.0 and weights[1] == pytest.approx(0.3) and weights[2] >= 0.0
-    assert len(parameters) == 3 and all(torch.isfinite(v).all() and len(v) == 1 for v in parameters[1].values())
-    assert not torch.equal(parameters[0]["0.weight"], parameters[1]["0.weight"])
 
 
 def test_protocols():

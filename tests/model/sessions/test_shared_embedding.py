@@ -11,11 +11,10 @@ import ascribo as asc
 from ascribo.model.fitting import prepare
 from ascribo.model.sessions.fitting import member_of
 from ascribo.model.sessions.pairs import SessionPairs, joint_measures
-from ascribo.model.sessions.training import SessionSteps
+from ascribo.model.sessions.source import SessionSource
 from ascribo.training import loop as training
-from ascribo.training.objective import objectives_of
-from ascribo.training.penalty import Constant
-from ascribo.training.settings import Settings
+from ascribo.training.noise import OwnNoise
+from ascribo.training.objective import contrastive_objectives
 
 SPACES = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
 SMALL = {"seeds": 2, "steps": 40, "batch_size": 32, "penalty": 0.0, "encoder": asc.MLP((8,)), "device": "cpu",
@@ -199,27 +198,25 @@ def test_saved_and_loaded_it_is_the_same_and_can_grow(mixed, tmp_path):
         asc.load(tmp_path / "model")
 
 
-def engine(recordings, spaces=SPACES, seeds=(1, 2)):
+def source(recordings, spaces=SPACES, seeds=(1, 2)):
     prepared = [prepare(r, spaces, encoder=asc.MLP((8,))) for r in recordings]
     measures = joint_measures(spaces, [r.variables for r in recordings])
     pairs = SessionPairs(spaces, [member_of(p) for p in prepared], measures)
-    settings = Settings(steps=50, batch_size=32, learning_rate=1e-3, schedule=Constant(0.1))
-    return SessionSteps(
-        [p.problem for p in prepared], spaces, objectives_of(spaces, "whole"), pairs, seeds, settings
-    )
+    problems = [p.problem for p in prepared]
+    return SessionSource(problems, spaces, contrastive_objectives(spaces, "whole"), pairs, seeds)
 
 
-def one_loss(steps):
+def initial(source):
+    return {name: value.requires_grad_() for name, value in source.initial().items()}
+
+
+def one_loss(source, parameters):
     """A loss and its gradients, with the penalty, on the first batch."""
-    draws = [steps.pairs.draw(np.random.default_rng(s), 0, 1, 32) for s in steps.seeds]
-    index = [torch.from_numpy(np.stack([i[k][0] for i, _ in draws])) for k in range(len(steps.pairs.rows))]
-    valid = {n: torch.from_numpy(np.stack([v[n][:, 0] for _, v in draws], 1)) for n in steps.pairs.sessions}
-    for row in steps.noises:
-        for k, noise in enumerate(row):
-            noise.manual_seed(k)
-    loss = steps.loss(steps._embeds(True), index, valid, torch.full((4,), 0.1), 0)
-    gradients = torch.autograd.grad(loss.total, list(steps.parameters.values()))
-    return loss, dict(zip(steps.parameters, gradients, strict=True))
+    noise = OwnNoise.on("cpu", [(0,), (1,), (0,), (1,)])
+    noise.restart(0)
+    loss = source.loss(parameters, source.draw(0, 1, 32)[0], torch.full((4,), 0.1), noise)
+    gradients = torch.autograd.grad(loss.total, list(parameters.values()))
+    return loss, dict(zip(parameters, gradients, strict=True))
 
 
 def test_a_session_does_not_know_how_wide_the_others_are():
@@ -227,12 +224,13 @@ def test_a_session_does_not_know_how_wide_the_others_are():
     narrow, second = box(1, (4, 4)), box(2, (4, 4))
     silent = np.random.default_rng(0).normal(size=(len(second), 20))
     wide = asc.Recording(np.concatenate([second.X, silent], 1), second.variables)
-    one, two = engine([narrow, second]), engine([narrow, wide])
+    one, two = source([narrow, second]), source([narrow, wide])
+    first, other = initial(one), initial(two)
     with torch.no_grad():
-        for name, value in one.parameters.items():
-            two.parameters[name][(..., slice(8)) if name == "1.0.weight" else ...] = value
-        two.parameters["1.0.weight"][..., 8:] = 0
-    (before, slopes), (after, others) = one_loss(one), one_loss(two)
+        for name, value in first.items():
+            other[name][(..., slice(8)) if name == "1.0.weight" else ...] = value
+        other["1.0.weight"][..., 8:] = 0
+    (before, slopes), (after, others) = one_loss(one, first), one_loss(two, other)
     assert torch.equal(before.infonce, after.infonce) and torch.equal(before.penalty[:2], after.penalty[:2])
     for name, slope in slopes.items():
         if name.startswith("0."):
@@ -244,16 +242,14 @@ def test_sessions_meet_only_where_they_should():
     """The loss of a session's time objective has no gradient in another session; that of a shared space has."""
     for spaces, meets in (({"rest": asc.Time(dim=1)}, False), ({"position": asc.Follow("x", dim=1)}, True)):
         both = {**spaces} if meets else {**SPACES}
-        steps = engine([box(1, (4, 4)), box(2, (3, 4))], both)
-        index, valid = steps.pairs.draw(np.random.default_rng(0), 0, 1, 32)
-        embeds = steps._embeds(False)
-        parts = [f(torch.from_numpy(i[0])[None].expand(2, -1, -1))[0] for f, i in zip(embeds, index, strict=True)]
+        made = source([box(1, (4, 4)), box(2, (3, 4))], both)
+        parameters, batch = initial(made), made.draw(0, 1, 32)[0]
+        parts = [made.embed(parameters, session, index, None)[0] for session, index in enumerate(batch.index)]
         if meets:
-            mask = torch.from_numpy(valid["position"][:, 0])[:, None].expand(-1, 2, -1)
-            value = steps.loss._across("position", parts, mask, 0)[0].sum()
+            value = made.across("position", parts, batch.valid["position"], batch.step)[0].sum()
         else:
-            value = steps.loss._alone("rest", 0, parts[0]).sum()
-        other = [p for name, p in steps.parameters.items() if name.startswith("1.")]
+            value = made.alone("rest", 0, parts[0]).sum()
+        other = [p for name, p in parameters.items() if name.startswith("1.")]
         found = torch.autograd.grad(value, other, allow_unused=True)
         assert any(g is not None and g.abs().max() > 0 for g in found) == meets
 
@@ -263,16 +259,16 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     options = {**SMALL, "steps": 150, "seeds": 1}
     whole = asc.SharedEmbedding(SPACES, **options).fit(recordings)
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
-    run = SessionSteps.run
+    draw = SessionSource.draw
 
-    def killed(self, start, weights):
+    def killed(self, start, steps, batch):
         if start == 100:
             raise KeyboardInterrupt
-        return run(self, start, weights)
+        return draw(self, start, steps, batch)
 
     again = asc.SharedEmbedding(SPACES, **options, checkpoint=tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(SessionSteps, "run", killed)
+        patch.setattr(SessionSource, "draw", killed)
         with pytest.raises(KeyboardInterrupt):
             again.fit(recordings)
     assert (tmp_path / "sessions.safetensors").exists()

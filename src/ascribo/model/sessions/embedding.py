@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from ...attribution.maps import AttributionMaps
 from ...data.recording import Recording
 from ...spaces.base import Space, layout
-from ...support.compute import device_of, one_thread
+from ...support.compute import one_thread
 from ...support.names import suggest
 from ...training.checkpoints import discard_checkpoints
+from ...training.settings import Settings
 from ..checks import check_parameters, check_recording, resolve_spaces
-from ..estimator import ContrastiveEmbedding, history_of, settings_of
+from ..estimator import ContrastiveEmbedding, history_of
 from ..fitting import Prepared, prepare
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
@@ -281,7 +282,7 @@ class SharedEmbedding(ContrastiveEstimator):
         steps: int | None = None,
     ) -> None:
         """Fit the prepared sessions; those that there are already stay as they are."""
-        settings = settings_of(self, device_of(self.device))
+        settings = Settings.from_parameters(self, **({} if steps is None else {"steps": steps}))
         file = None if self.checkpoint is None else Path(self.checkpoint) / "sessions.safetensors"
         with one_thread():
             fitted = fit_sessions(
@@ -289,7 +290,7 @@ class SharedEmbedding(ContrastiveEstimator):
                 self.spaces_,
                 pairs,
                 self.seeds_,
-                settings if steps is None else replace(settings, steps=int(steps)),
+                settings,
                 hybrid=self.hybrid,
                 frozen=[(part.model_, self.landmarks_[name]) for name, part in self.sessions_.items()],
                 checkpoint=file,

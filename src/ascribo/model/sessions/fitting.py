@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +14,15 @@ from torch import Tensor
 from ...networks.alignment import Alignment, align_sessions
 from ...networks.stack import LOG_TEMPERATURE
 from ...spaces.base import Space, layout
-from ...training.loop import run_steps
-from ...training.objective import objectives_of
-from ...training.problem import Problem, problem_digest
+from ...training.objective import contrastive_objectives
 from ...training.settings import Settings
+from ...training.train import train_source
 from ..fitted import FittedModel
 from ..fitting import Prepared, finish, targets_of
 from ..goodness import Fit
 from .landmarks import Landmarks, keep_landmarks
 from .pairs import Measures, Member, SessionPairs
-from .training import SessionSteps, learned_temperatures, own_parameters
+from .source import SessionSource, learned_temperatures, own_parameters
 
 __all__ = ["FittedSession", "fit_sessions", "frozen_member", "member_of", "with_labels", "with_targets"]
 
@@ -56,23 +54,21 @@ def fit_sessions(
     take part with their landmarks. checkpoint : a file to write the state to, and to go on from if it is there.
     """
     problems, device = [part.problem for part in prepared], torch.device(settings.device)
-    objectives = objectives_of(spaces, hybrid)
     models = [model for model, _ in frozen]
-    engine = SessionSteps(
+    source = SessionSource(
         problems,
         spaces,
-        objectives,
+        contrastive_objectives(spaces, hybrid),
         pairs,
         seeds,
-        settings,
+        device=device,
+        exact_penalty=settings.exact_penalty,
         first=len(frozen),
         frozen=[(marks.tempered(model), model.spaces) for model, marks in frozen],
         temperature=_temperature(spaces, models),
     )
-    digest = "" if checkpoint is None else _digest(problems, [marks for _, marks in frozen], seeds, settings)
-    count = len(problems) * len(seeds)
-    trained = run_steps(engine, objectives, count, settings, digest, progress, checkpoint)
-    parameters = {**trained.parameters, **{name: value.cpu() for name, value in engine.fixed.items()}}
+    trained = train_source(source, settings, progress=progress, checkpoint=checkpoint)
+    parameters = {**trained.parameters, **{name: value.cpu() for name, value in source.fixed.items()}}
     fitted = finish(
         prepared,
         [own_parameters(parameters, k, spaces, problem.spaces) for k, problem in enumerate(problems)],
@@ -126,13 +122,6 @@ def _curves(
         names = [n for n, s in spaces.items() if s.contrastive != regress]
         mine[curve] = mine[curve][..., [k for k, name in enumerate(names) if name in model.spaces]]
     return mine
-
-
-def _digest(problems: Sequence[Problem], frozen: Sequence[Landmarks], seeds, settings: Settings) -> str:
-    """What a checkpoint belongs to."""
-    parts = [problem_digest(problem, seeds, settings) for problem in problems]
-    parts += [hashlib.sha256(marks.z.numpy().tobytes()).hexdigest() for marks in frozen]
-    return "".join(parts)
 
 
 def member_of(prepared: Prepared) -> Member:
