@@ -1,6 +1,7 @@
 """Files: what goes in comes out, whatever the format, and errors name the file and its content."""
 
 import sys
+import warnings
 
 import h5py
 import numpy as np
@@ -87,7 +88,7 @@ def test_string_paths_are_welcome(save):
 
 
 def test_the_only_matrix_is_the_channels(save):
-    recording = read(save(whatever=X, speed=SPEED, other=np.ones(N + 1)))
+    recording = read(save(whatever=X, speed=SPEED, other=np.ones(N + 5)))
     assert recording.X.shape == X.shape
     assert list(recording.variables) == ["speed"]
 
@@ -115,6 +116,51 @@ def test_a_variable_called_trial_stays_one(save):
     recording = read(save(X=X, trial=TRIAL), variables="trial")
     assert recording.variables["trial"].tolist() == TRIAL.tolist()
     assert recording.epochs.max() == 0
+
+
+@pytest.mark.parametrize("rows", [-1, 1])
+def test_an_array_with_nearly_as_many_rows_is_not_dropped_in_silence(save, rows):
+    path = save(X=X, speed=SPEED, head=np.ones(N + rows))
+    with pytest.warns(UserWarning, match=rf"left out: head \({N + rows}\), .* as the channels \({N}\)"):
+        recording = read(path)
+    assert list(recording.variables) == ["speed"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(read(path, variables=["speed"]).variables) == ["speed"]
+    with pytest.raises(ValueError, match=f"variable 'head' has {N + rows} entries and X has {N} time steps"):
+        read(path, variables=["head"])
+
+
+def test_nearly_is_one_percent(tmp_path):
+    rows = {"near": 990, "far": 989, "edges": 1010}
+    np.savez(tmp_path / "a.npz", X=np.ones((1000, 2)), **{name: np.ones(n) for name, n in rows.items()})
+    with pytest.warns(UserWarning, match=r"left out: near \(990\), edges \(1010\), with"):
+        read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_npy_holds_the_channels(tmp_path, dtype):
+    values = (100 * X).astype(dtype)
+    np.save(tmp_path / "a.npy", values)
+    recording = read(tmp_path / "a.npy")
+    np.testing.assert_array_equal(recording.X, values.astype(np.float32))
+    assert recording.variables.shape[1] == 0
+    if dtype == np.float32:  # mapped, not read
+        assert isinstance(recording.X.base, np.memmap)
+    np.save(tmp_path / "b.npy", values[:, 0])
+    assert read(tmp_path / "b.npy").X.shape == (N, 1)
+
+
+def test_what_an_npy_file_cannot_hold_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 3, 4)))
+    with pytest.raises(ValueError, match=r"a\.npy: the array has shape \(2, 3, 4\); expected time x channel"):
+        read(tmp_path / "a.npy")
+    np.save(tmp_path / "b.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"b\.npy: cannot be read as a \.npy file"):
+        read(tmp_path / "b.npy")
+    np.save(tmp_path / "c.npy", X)
+    with pytest.raises(ValueError, match="no readable array called 'speed'"):
+        read(tmp_path / "c.npy", variables="speed")
 
 
 def test_two_matrices_need_a_name(save):
@@ -260,6 +306,91 @@ def test_bad_columns_are_refused(table_path, roles, message):
     assert str(caught.value).startswith(str(table_path))
 
 
+@pytest.mark.parametrize(("suffix", "delimiter"), [("csv", ";"), ("csv", "\t"), ("tsv", "\t")])
+@pytest.mark.parametrize("decimal", [",", "."])
+@pytest.mark.parametrize("index", [False, True])
+def test_delimiters_and_decimal_commas(tmp_path, suffix, delimiter, decimal, index):
+    path = tmp_path / f"a.{suffix}"
+    TABLE.to_csv(path, sep=delimiter, decimal=decimal, index=index)
+    recording = read(path, variables=["speed", "side"])
+    assert recording.channel_names == ["cell1", "cell2"]
+    np.testing.assert_array_equal(recording.X, X[:, :2].astype(np.float32))
+    np.testing.assert_array_equal(recording.variables["speed"], SPEED)
+    assert recording.variables["side"].tolist() == TABLE["side"].tolist()
+    np.testing.assert_array_equal(recording.time, TIME)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("a;b\n1,5;2,5\n3,5;4,5\n", {"a": [1.5, 3.5], "b": [2.5, 4.5]}),
+        ("a;b\n0;2,5\n3;,5\n", {"a": [0, 3], "b": [2.5, 0.5]}),
+        ("a;b\n1;2\n3;4\n", {"a": [1, 3], "b": [2, 4]}),
+        ("a;b\n1,5e-3;-2,5\n1,0;4,5\n", {"a": [0.0015, 1.0], "b": [-2.5, 4.5]}),
+        ("a,b\n1.5,2\n3.5,4\n", {"a": [1.5, 3.5], "b": [2, 4]}),
+        ("a\n1.5\n3.5\n", {"a": [1.5, 3.5]}),
+        ("a;b\n" + "0;0\n" * 200 + "0,5;0\n", {"a": [0.0] * 200 + [0.5], "b": [0] * 201}),
+        ('"a, with a comma",b\n1.5,2\n3.5,4\n', {"a, with a comma": [1.5, 3.5], "b": [2, 4]}),
+        ("\ufeffa;b\n1,5;2\n2,5;3\n", {"a": [1.5, 2.5], "b": [2, 3]}),
+    ],
+    ids=repr,
+)
+def test_text_tables(tmp_path, text, columns):
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    recording = read(tmp_path / "a.csv")
+    assert recording.channel_names == list(columns)
+    np.testing.assert_array_equal(recording.X, np.array(list(columns.values())).T.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b;c\n1,2;3\n4;5,6\n", "lines have commas and semicolons"),
+        ("a;b,c\n1;2;3\n1,5;3\n", "lines have commas and semicolons"),
+        ("a;b\n1,5;2.5\n3,5;4.5\n", "column 'a' has numbers with commas"),
+        ('a,b\n"1,5",2\n"3,5",4\n', "column 'a' has numbers with commas"),
+        ("1.5,2.5\n3.5,4.5\n", r"first row holds nothing but numbers \(1\.5, 2\.5\).*header=False"),
+        ("1,5;2,5\n3,5;4,5\n", r"first row holds nothing but numbers \(1,5, 2,5\)"),
+        ("0,1\n3.5,4.5\n", "header=True if these are names"),
+    ],
+    ids=repr,
+)
+def test_text_that_could_mean_two_things_is_refused(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=rf"a\.csv: .*{message}"):
+        read(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(("text", "point"), [("1.5,2.5\n3.5,4.5\n", "."), ("1,5;2,5\n3,5;4,5\n", ",")])
+def test_a_file_without_a_header_keeps_its_first_row(tmp_path, text, point):
+    (tmp_path / "a.csv").write_text(text)
+    recording = read(tmp_path / "a.csv", header=False)
+    assert recording.channel_names == ["column0", "column1"]
+    np.testing.assert_array_equal(recording.X, [[1.5, 2.5], [3.5, 4.5]])
+    named = read(tmp_path / "a.csv", header=True)
+    np.testing.assert_array_equal(named.X, [[3.5, 4.5]])
+    chosen = read(tmp_path / "a.csv", header=False, variables="column1")
+    assert chosen.variables["column1"].tolist() == [2.5, 4.5]
+
+
+def test_columns_called_by_numbers_beside_row_numbers_are_a_header(tmp_path):
+    pd.DataFrame(X).to_csv(tmp_path / "a.csv")
+    np.testing.assert_array_equal(read(tmp_path / "a.csv").X, X.astype(np.float32))
+
+
+def test_options_are_for_files_that_take_them(tmp_path, table_path):
+    np.savez(tmp_path / "b.npz", X=X)
+    with pytest.raises(TypeError, match=r"header is for files ending in \.csv, \.tsv, not for this one"):
+        read(tmp_path / "b.npz", header=False)
+    with pytest.raises(TypeError, match="there is no option 'haeder' for such files"):
+        read(table_path, haeder=False)
+
+
+def test_the_row_numbers_of_a_parquet_file_are_not_its_time(tmp_path):
+    TABLE[["cell1", "cell2"]].iloc[2:].to_parquet(tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").time.tolist() == list(range(N - 2))
+
+
 def test_missing_values_in_a_table(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,\n")
     with pytest.raises(ValueError, match=r"a\.csv: X contains NaN in 1 of 2 channels.*b \(1 of 2\)"):
@@ -292,7 +423,7 @@ def test_missing_file(tmp_path):
 
 
 def test_unknown_suffix(tmp_path):
-    with pytest.raises(ValueError, match=r"ending in '\.xls'; expected one of \.csv, "):
+    with pytest.raises(ValueError, match=r"ending in '\.xls'; expected one of .*\.csv, "):
         read(tmp_path / "a.xls")
 
 

@@ -2,7 +2,6 @@
 
 import datetime
 import itertools
-import re
 import tracemalloc
 
 import numpy as np
@@ -14,7 +13,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascribo.data.accept import as_recording
+from ascribo.data.accept import as_recording, in_kind
 from ascribo.data.recording import Recording
 from ascribo.data.treatment import Treatment
 from ascribo.support.names import suggest
@@ -72,11 +71,14 @@ def test_input_is_not_changed():
     [
         (VALUES, ["channel0", "channel1"], False),
         (pd.DataFrame(VALUES, columns=["a", "b"]), ["a", "b"], True),
-        (pd.DataFrame(VALUES, columns=[7, 8]), ["7", "8"], False),
-        (pd.DataFrame(VALUES, columns=[7, "b"]), ["7", "b"], False),
+        (pd.DataFrame(VALUES), ["0", "1"], False),
+        (pd.DataFrame(VALUES, columns=[7, 8]), ["7", "8"], True),
+        (pd.DataFrame(VALUES, columns=[1, 0]), ["1", "0"], True),
+        (pd.DataFrame(VALUES, columns=[7, "b"]), ["7", "b"], True),
         (xr.DataArray(VALUES, dims=("t", "c")), ["channel0", "channel1"], False),
         (xr.DataArray(VALUES, dims=("t", "c"), coords={"c": ["a", "b"]}), ["a", "b"], True),
-        (xr.DataArray(VALUES, dims=("t", "c"), coords={"c": [7, 8]}), ["7", "8"], False),
+        (xr.DataArray(VALUES, dims=("t", "c"), coords={"c": [7, 8]}), ["7", "8"], True),
+        (xr.DataArray(VALUES, dims=("t", "c"), coords={"c": [0, 1]}), ["0", "1"], False),
     ],
 )
 def test_channel_names(X, names, named):
@@ -198,6 +200,79 @@ def test_datetimes_become_seconds_since_the_first():
     expected = pytest.approx([0, 0.25, 0.5, 0.75, 1, 1.25])
     assert Recording(VALUES, time=stamps).time == expected
     assert Recording(VALUES, time=stamps - stamps[0]).time == expected
+
+
+def test_a_gap_in_time_is_an_edge():
+    time = np.r_[np.arange(10) / 10, 500 + np.arange(10) / 10, 1e6 + np.arange(5) / 10]
+    recording = Recording(np.zeros((25, 1)), time=time)
+    assert recording.epochs.tolist() == [0] * 10 + [1] * 10 + [2] * 5
+    assert repr(recording).endswith("3 epochs)")
+    within = Recording(np.zeros((25, 1)), time=time, epochs=np.arange(25) // 5)
+    assert within.epochs.tolist() == np.repeat(np.arange(5), 5).tolist()
+    both = Recording(np.zeros((25, 1)), time=time, epochs=np.arange(25) // 15)
+    assert both.epochs.tolist() == [0] * 10 + [1] * 5 + [2] * 5 + [3] * 5
+    assert recording[5:22].epochs.tolist() == [0] * 5 + [1] * 10 + [2] * 2
+
+
+def test_ten_median_steps_are_no_gap_and_support_says_more_than_time():
+    time = np.array([0, 1, 2, 3, 13, 14, 24.5, 25])
+    assert Recording(np.zeros((8, 1)), time=time).epochs.tolist() == [0] * 6 + [1] * 2
+    held = Recording(np.zeros((8, 1)), time=time, support=[[0, 30]])
+    assert held.epochs.tolist() == [0] * 8
+    assert Recording([[1.0], [2.0]], time=[0.0, 1e9]).epochs.tolist() == [0, 0]  # no other step to compare with
+
+
+def test_a_day_between_two_rows_of_an_index_is_an_edge():
+    days = pd.date_range("2030-01-01", periods=5, freq="1s").union(
+        pd.date_range("2030-01-02", periods=5, freq="1s")
+    )
+    recording = Recording(pd.DataFrame({"a": range(10)}, index=days))
+    assert recording.epochs.tolist() == [0] * 5 + [1] * 5
+    assert recording.time[5] == 86400
+
+
+def test_pairs_do_not_cross_a_gap():
+    from ascribo.spaces.pairs import Pairs
+    from ascribo.spaces.time import Time
+
+    time = np.r_[np.arange(50.0), 1000 + np.arange(50.0)]
+    recording = Recording(np.zeros((100, 1)), time=time)
+    pairs = Pairs({"rest": Time(1, offsets=(1,))}, recording.variables, recording.epochs)
+    reference, positive, _ = pairs.rows["rest"]
+    drawn = pairs.draw(np.random.default_rng(0), 50, 64)
+    assert not ((drawn[:, reference] == 49) & (drawn[:, positive] == 50)).any()
+
+
+@pytest.mark.parametrize(
+    ("index", "time"),
+    [
+        ([0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]),
+        ([3, 4, 5, 6, 7, 8], [3, 4, 5, 6, 7, 8]),
+        (pd.date_range("2030-01-01", periods=6, freq="250ms"), [0, 0.25, 0.5, 0.75, 1, 1.25]),
+        (pd.date_range("2030-01-01", periods=6, freq="250ms", tz="Europe/Paris"), [0, 0.25, 0.5, 0.75, 1, 1.25]),
+        (pd.to_timedelta(np.arange(2, 8), unit="s"), [2, 3, 4, 5, 6, 7]),
+        (pd.RangeIndex(6), range(6)),
+        ([3, 2, 1, 0, -1, -2], range(6)),
+        ([0, 0, 1, 1, 2, 2], range(6)),
+        ([0.0, 1.0, np.nan, 3.0, 4.0, 5.0], range(6)),
+        (list("abcdef"), range(6)),
+        (pd.MultiIndex.from_product([[0, 1], [0, 1, 2]]), range(6)),
+    ],
+    ids=str,
+)
+def test_the_index_of_a_frame_is_its_time_if_it_can_be(index, time):
+    X = pd.DataFrame(VALUES, index=index)
+    recording = Recording(X)
+    assert recording.time.tolist() == list(time)
+    assert Recording(X, time=np.arange(6) * 7).time.tolist() == list(range(0, 42, 7))
+    back = in_kind(np.ones((6, 1)), X, recording, ["rest0"], ["rest"])
+    assert back.index.equals(X.index)
+
+
+def test_the_index_may_restart_in_a_new_epoch():
+    X = pd.DataFrame(VALUES, index=[0.1, 0.2, 0.3, 0.1, 0.2, 0.3])
+    assert Recording(X, epochs=[0, 0, 0, 1, 1, 1]).time.tolist() == [0.1, 0.2, 0.3, 0.1, 0.2, 0.3]
+    assert Recording(X).time.tolist() == list(range(6))
 
 
 # Truth
@@ -495,14 +570,6 @@ def test_not_finite_message_names_a_few_channels():
 def test_bad_companions_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         Recording(VALUES, **arguments)
-
-
-def test_the_same_rows_in_another_order_are_refused():
-    X = pd.DataFrame(VALUES, index=list("abcdef"))
-    variables = pd.DataFrame({"speed": range(6)}, index=list("fedcba"))
-    with pytest.raises(ValueError, match=re.escape("variables.loc[X.index]")):
-        Recording(X, variables)
-    assert Recording(X, variables.loc[X.index]).variables["speed"].tolist() == [5, 4, 3, 2, 1, 0]
 
 
 def test_a_data_array_is_turned_so_that_time_comes_first():

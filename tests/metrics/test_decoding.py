@@ -132,5 +132,5 @@ def test_what_is_refused(change, said):
 
 
 def test_shapes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="same number of time steps"):
+    with pytest.raises(ValueError, match="variable 'x' has 11 entries and X has 10 time steps"):
         decode_variables(np.zeros((10, 2)), {"x": np.zeros(11)})

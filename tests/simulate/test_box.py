@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from ascribo import simulate
-from ascribo.simulate.box import Mixing, wander
+from ascribo.simulate.box import BoxRecording, Mixing, wander
 
 
 def test_steps_are_truncated_gaussians_and_fill_the_box():
@@ -68,3 +68,16 @@ def test_names():
     assert list(simulate.box(observed=4, steps=10).variables) == ["c0", "c1", "c2", "c3"]
     with pytest.raises(ValueError, match="observed=0"):
         simulate.box(observed=0)
+
+
+def test_parts_keep_what_belongs_to_them():
+    data = simulate.box(seed=5, observed=2, hidden=3, channels=(6, 8), steps=400)
+    whole = data.jacobian(np.arange(400))
+    part = data[100:200]
+    np.testing.assert_array_equal(part.jacobian(np.arange(100)), whole[100:200])
+    np.testing.assert_array_equal(part.jacobian(slice(None)), whole[100:200])
+    some = part.take_channels(["channel13", "channel2"])
+    assert isinstance(some, BoxRecording)
+    np.testing.assert_array_equal(some.jacobian([0, 5]), whole[[100, 105]][:, [13, 2]])
+    np.testing.assert_array_equal(some.take_channels("channel2").jacobian([0]), whole[[100]][:, [2]])
+    np.testing.assert_array_equal(some.latents[:, 3:], some.variables)

@@ -52,6 +52,9 @@ def test_parts_keep_what_belongs_to_them(data):
     part = data[100:200].take_channels(["channel7", "channel2"])
     np.testing.assert_allclose(part.X, part.drive(part.latents), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(part.truth, data.truth[[7, 2]])
+    np.testing.assert_array_equal(part.effects, data.effects[[7, 2]])
+    assert part.effects["channel"].values.tolist() == list(part.tunings) == ["channel7", "channel2"]
+    assert len(data.effects) == len(data.tunings) == data.X.shape[1]
 
 
 def test_effects_vary_but_do_not_vanish():

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .treatment import ENTRIES_TREATED_AT_ONCE, Rows
+from .precision import Rows
+from .treatment import ENTRIES_TREATED_AT_ONCE
 
 __all__ = ["Bins", "average_samples", "check_intervals", "count_events", "make_bins"]
 
 TOUCH = 2e-6
-"""Seconds: pynapple parts intervals that touch by a microsecond, which is no reason to lose a bin."""
+"""Seconds: pynapple leaves a microsecond between intervals that touch, which is no reason to lose a bin."""
 SLACK = 1e-6
 """Share of a bin that is taken for rounding: seconds are rarely exact in binary."""
 
@@ -96,7 +97,7 @@ def make_bins(intervals: np.ndarray, bin_size: float) -> Bins:
 
 
 def count_events(times: Sequence[np.ndarray], bins: Bins) -> Rows:
-    """Counts (bin, unit) float32 of events, as a function that reads a stretch of bins.
+    """Counts (bin, unit) float32 of events, as a function that reads bins a to b.
 
     times : sorted time stamps of each unit.
 
@@ -124,7 +125,7 @@ def count_events(times: Sequence[np.ndarray], bins: Bins) -> Rows:
 
 
 def average_samples(values: Any, time: np.ndarray, bins: Bins) -> tuple[Rows, Bins]:
-    """Means (bin, channel) float32 of samples, as a function that reads a stretch of bins, and the bins with any.
+    """Means (bin, channel) float64 of samples, as a function that reads bins a to b; and the bins that hold any.
 
     values : (sample, channel) array, or something that reads like one in slices (a file's data set).
     time : (sample,) float64, increasing.
@@ -132,7 +133,7 @@ def average_samples(values: Any, time: np.ndarray, bins: Bins) -> tuple[Rows, Bi
     >>> bins = make_bins(np.array([[0.0, 3.0]]), 1.0)
     >>> rows, held = average_samples(np.array([[1.0], [3.0], [5.0]]), np.array([0.0, 0.5, 2.0]), bins)
     >>> rows(0, 2).ravel(), held.start
-    (array([2., 5.], dtype=float32), array([0., 2.]))
+    (array([2., 5.]), array([0., 2.]))
     """
     slack = SLACK * (bins.stop - bins.start)  # samples at an even rate often lie on an edge, but for rounding
     first = np.searchsorted(time, bins.start - slack)
@@ -151,7 +152,7 @@ def average_samples(values: Any, time: np.ndarray, bins: Bins) -> tuple[Rows, Bi
             part = np.asarray(values[first[a] : last[c - 1]])
             ends = np.stack([first[a:c], last[a:c]], 1).ravel() - first[a]
             sums = np.add.reduceat(part, ends[:-1], axis=0, dtype=np.float64)[::2]
-            out.append((sums / (last[a:c] - first[a:c])[:, None]).astype(np.float32))
+            out.append(sums / (last[a:c] - first[a:c])[:, None])
             a = c
         return np.concatenate(out)
 

@@ -1,28 +1,30 @@
-"""Recordings: channels over time, named variables and epochs. The one door for data to come in."""
+"""Recordings: channels over time, named variables and epochs. Everything that is analysed comes in as one."""
+
+from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from ..support.names import check_unique, first_few, plural, suggest
-from .standardised import chunks
+from .arrays import ArrayLike, as_matrix, column_labels, is_default, time_first
+from .labels import row_labels
+from .precision import as_stored
+from .standardised import time_chunks
 from .treatment import Treatment, find_interval, treat
 from .validation import (
     as_table,
-    check_same_order,
     check_support,
     check_time,
     check_truth,
     check_units,
-    column_labels,
-    finite_float32,
-    matrix,
-    runs,
-    time_coordinate,
-    time_first,
+    number_epochs,
+    split_at_gaps,
+    time_from_labels,
 )
 
 __all__ = ["Recording"]
@@ -31,13 +33,17 @@ __all__ = ["Recording"]
 class Recording:
     """Channels over time, with what was measured beside them.
 
-    Everything is checked here, once, so that the rest of the library need not.
+    Everything is checked here, once, so that the rest of the library need not. Rows of the variables, epochs and
+    time stamps belong to rows of X by their labels, where both sides have labels (a DataFrame's or Series' index
+    other than 0, 1, 2, ..., a DataArray's coordinate along time), and by their position otherwise.
 
     Parameters
     ----------
     X : (time, channel) array, tensor, DataFrame or DataArray
-        The channels. Stored as float32; float32 data in C order is shared, not copied, so that a memory-mapped
-        file may be larger than memory. For pynapple's objects see `ascribo.from_pynapple`.
+        The channels. Stored as float32, or as float64 where float32 would lose their changes (a channel whose mean
+        is over 1,000 standard deviations from zero, integers beyond 2**24). Data that have this type already, in C
+        order, are shared, not copied, so that a memory-mapped file may be larger than memory. For pynapple's
+        objects see `ascribo.from_pynapple`.
     variables : DataFrame, Series, DataArray, dict of 1-D arrays, 1-D or 2-D array, optional
         One row per time step. Unnamed ones are called "y", or "y0", "y1", ... if there are
         several. Text, categories and booleans stay as they are.
@@ -45,8 +51,10 @@ class Recording:
         Trials or sessions. Wherever the label changes between two neighbouring time steps there
         is an edge, and time steps on its two sides are not neighbours.
     time : (time,) numbers, optional
-        Time stamps in any unit, strictly increasing within an epoch; datetimes become seconds
-        since the first. Default: what a DataArray X has along its time, or 0, 1, 2, ...
+        Time stamps in any unit, strictly increasing within an epoch; datetimes become seconds since the first.
+        Default: what a DataArray X has along its time; a DataFrame's index, if it holds numbers or dates that
+        increase and is not just 0, 1, 2, ...; or else 0, 1, 2, ... A step of more than ten times the median step is
+        a gap: there is an edge, as between two epochs (unless `support` says where the epochs are).
     truth : boolean DataArray (channel, space), optional
         Which channels really carry which space, where this is known.
     units : DataFrame or dict, optional
@@ -59,17 +67,22 @@ class Recording:
 
     Attributes
     ----------
-    X : (time, channel) float32 array
+    X : (time, channel) float32 or float64 array
     channel_names : list of str
     named_channels : bool
-        Whether the names came with the data, as text, rather than being made up here.
+        Whether the names came with the data: labels of columns, text or not, other than 0, 1, 2, ... Data with
+        named channels must have the same names in the same order to be compared with each other.
     variables : DataFrame, one column per variable; there may be none
-    epochs : (time,) int64 array, counting contiguous runs of one label: 0, 0, 1, 1, 1, 2, ...
+    epochs : (time,) int64 array: 0, 0, 1, 1, 1, 2, ...
+        Counts the contiguous runs of one label; a gap in time starts a new one.
     time : (time,) float64 array
     truth : DataArray or None
     units : DataFrame indexed by channel name; it may have no columns
     treatment : Treatment or None
     support : (epoch, 2) float64 array or None
+
+    A subclass with attributes of its own that have an entry for each time step, or for each channel, names them in
+    `along_time` and `along_channels`: slices and choices of channels then take them along.
 
     Examples
     --------
@@ -86,6 +99,12 @@ class Recording:
     Recording(3 time steps x 2 channels, variables: speed, 1 epoch)
     """
 
+    along_time: ClassVar[tuple[str, ...]] = ()
+    """Attributes of a subclass that are arrays with time as their first axis."""
+    along_channels: ClassVar[tuple[str, ...]] = ()
+    """Attributes of a subclass that are arrays with the channels as their last axis, DataArrays with a dimension
+    "channel", or dicts with the channels' names as keys."""
+
     X: np.ndarray
     channel_names: list[str]
     named_channels: bool
@@ -99,30 +118,28 @@ class Recording:
 
     def __init__(
         self,
-        X,
-        variables=None,
+        X: ArrayLike,
+        variables: ArrayLike | Mapping | None = None,
         *,
-        epochs=None,
-        time=None,
-        truth=None,
-        units=None,
-        treatment=None,
-        support=None,
+        epochs: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        truth: xr.DataArray | None = None,
+        units: pd.DataFrame | Mapping | None = None,
+        treatment: Treatment | None = None,
+        support: ArrayLike | None = None,
     ):
-        X, variables = time_first(X), time_first(variables)
-        labels = column_labels(X)
-        values = matrix(X)
+        X = time_first(X)
+        values, rows, columns = as_matrix(X), row_labels(X), column_labels(X)
         steps, channels = values.shape
-        self.named_channels = labels is not None and all(isinstance(c, str) for c in labels)
-        self.channel_names = (
-            [f"channel{i}" for i in range(channels)] if labels is None else [str(c) for c in labels]
-        )
+        self.named_channels = columns is not None and not is_default(columns)
+        self.channel_names = [f"channel{i}" for i in range(channels)] if columns is None else [*map(str, columns)]
         check_unique(self.channel_names, "channel")
-        self.X = finite_float32(values, self.channel_names)
-        self.variables = as_table(variables, steps)
-        check_same_order(X, variables)
-        self.epochs = runs(epochs, steps)
-        self.time = check_time(time_coordinate(X) if time is None else time, self.epochs)
+        self.X = as_stored(values, self.channel_names)
+        self.variables = as_table(variables, steps, rows)
+        self.epochs = number_epochs(epochs, steps, rows)
+        self.time = check_time(time_from_labels(X, self.epochs) if time is None else time, self.epochs, rows)
+        if support is None:
+            self.epochs = split_at_gaps(self.epochs, self.time)
         self.truth = None if truth is None else check_truth(truth, self.channel_names)
         self.units = check_units(units, self.channel_names, X)
         if treatment is not None and not isinstance(treatment, Treatment):
@@ -143,37 +160,39 @@ class Recording:
         ]
         return f"Recording({', '.join(parts)})"
 
-    def __getitem__(self, steps: slice) -> "Recording":
+    def __getitem__(self, index: slice) -> Self:
         """The time steps of a slice `a:b`, sharing memory with this recording."""
-        if not isinstance(steps, slice):
+        if not isinstance(index, slice):
             raise TypeError(
                 f"a recording is indexed by a slice of time steps, recording[a:b], not by "
-                f"{type(steps).__name__}; its channels are chosen with recording.take_channels()."
+                f"{type(index).__name__}; its channels are chosen with recording.take_channels()."
             )
-        if steps.step not in (None, 1):
+        if index.step not in (None, 1):
             raise ValueError(
-                f"recording[{steps.start}:{steps.stop}:{steps.step}] would change which time steps "
+                f"recording[{index.start}:{index.stop}:{index.step}] would change which time steps "
                 "are neighbours. Use a step of 1, or resample the data and make a new Recording."
             )
         part = copy.copy(self)
-        part.X = self.X[steps]
+        part.X = self.X[index]
         if len(part.X) == 0:
             raise ValueError(
-                f"recording[{steps.start}:{steps.stop}] holds no time steps; the recording has {len(self)}."
+                f"recording[{index.start}:{index.stop}] holds no time steps; the recording has {len(self)}."
             )
-        part.variables = self.variables.iloc[steps].reset_index(drop=True)
-        part.epochs = self.epochs[steps] - self.epochs[steps][0]
-        part.time = self.time[steps]
+        part.variables = self.variables.iloc[index].reset_index(drop=True)
+        part.epochs = self.epochs[index] - self.epochs[index][0]
+        part.time = self.time[index]
         if self.support is not None:
-            first, stop, _ = steps.indices(len(self))
+            first, stop, _ = index.indices(len(self))
             part.support = self.support[self.epochs[first] : self.epochs[stop - 1] + 1].copy()
             if first > 0 and self.epochs[first - 1] == self.epochs[first]:  # cut midway between two steps
                 part.support[0, 0] = self.time[first - 1 : first + 1].mean()
             if stop < len(self) and self.epochs[stop] == self.epochs[stop - 1]:
                 part.support[-1, 1] = self.time[stop - 1 : stop + 1].mean()
+        for name in self.along_time:
+            setattr(part, name, getattr(self, name)[index])
         return part
 
-    def take_channels(self, names: str | Iterable[str]) -> "Recording":
+    def take_channels(self, names: str | Iterable[str]) -> Self:
         """These channels, in this order."""
         names = [names] if isinstance(names, str) else list(names)
         if not names:
@@ -191,9 +210,18 @@ class Recording:
         part.units = self.units.iloc[chosen]
         part.treatment = None if self.treatment is None else self.treatment.take(chosen)
         part.truth = None if self.truth is None else self.truth.isel(channel=chosen)
+        for name in self.along_channels:
+            held = getattr(self, name)
+            if isinstance(held, xr.DataArray):
+                taken = held.isel(channel=chosen)
+            else:
+                taken = {own: held[own] for own in names} if isinstance(held, Mapping) else held[..., chosen]
+            setattr(part, name, taken)
         return part
 
-    def treat(self, treatment: Treatment | None = None, *, smooth=None, transform=None) -> "Recording":
+    def treat(
+        self, treatment: Treatment | None = None, *, smooth: float | None = None, transform: str | None = None
+    ) -> Self:
         """The recording with its channels smoothed within epochs, their square root or z-score taken.
 
         Pass either a treatment, such as that of a fitted model, or what it should do: see `ascribo.Treatment`.
@@ -219,13 +247,13 @@ class Recording:
             )
         part = copy.copy(self)
         rows = lambda a, b: self.X[a:b]  # noqa: E731
-        part.X, part.treatment = treat(rows, self.X.shape[1], self.epochs, plan, interval)
+        part.X, part.treatment = treat(rows, self.X.shape[1], self.epochs, plan, interval, dtype=self.X.dtype)
         return part
 
     def constant_channels(self) -> list[str]:
         """Names of the channels that never change."""
         constant = np.arange(self.X.shape[1])
-        for rows in chunks(self.X):  # as a rule none is left after the first
+        for rows in time_chunks(self.X):  # as a rule none is left after the first
             constant = constant[(self.X[rows, constant] == self.X[0, constant]).all(axis=0)]
             if not len(constant):
                 break

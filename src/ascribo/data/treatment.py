@@ -1,9 +1,11 @@
-"""What is done to channels before a model sees them: bins, a square root, smoothing, z-scores. In chunks of time,
-never across an epoch's edge, and written down, so that new data get the same."""
+"""What is done to channels before a model sees them: bins, a square root, smoothing, z-scores.
+
+It is done in chunks of time, never across an epoch's edge, and written down, so that new data get the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,15 +14,14 @@ import scipy.ndimage
 import scipy.signal
 
 from ..support.records import storable
-from .standardised import channel_statistics, chunks
-from .validation import runs
+from .precision import Rows
+from .standardised import channel_statistics, time_chunks
+from .validation import number_epochs
 
 __all__ = ["Rows", "Treatment", "find_interval", "smooth", "treat"]
 
-Rows = Callable[[int, int], np.ndarray]
-"""Time steps a to b of some channels: (b - a, channel)."""
 ENTRIES_TREATED_AT_ONCE = 2**22
-"""Entries that are worked on together."""
+"""Entries of the channels that are worked on together."""
 REACH = 4.0
 """Standard deviations at which a Gaussian ends."""
 DIRECT = 64
@@ -95,28 +96,35 @@ class Treatment:
 
 
 def treat(
-    rows: Rows, channels: int, epochs: np.ndarray, treatment: Treatment, interval: float | None = None
+    rows: Rows,
+    channels: int,
+    epochs: np.ndarray,
+    treatment: Treatment,
+    interval: float | None = None,
+    *,
+    dtype: type | np.dtype = np.float32,
 ) -> tuple[np.ndarray, Treatment]:
     """Square root, smoothing and z-score of channels that are binned already.
 
     Parameters
     ----------
-    rows : reads a stretch of time (b - a, channel); nothing longer than a chunk is asked for at once.
+    rows : reads time steps a to b, (b - a, channel); nothing longer than a chunk is asked for at once.
     channels : how many there are.
     epochs : (time,) labels, an epoch being a run of one label.
     treatment : a z-score without statistics learns them here.
     interval : seconds between time steps, for smoothing.
+    dtype : float32, or float64 for channels that need it: see `ascribo.data.precision`.
 
     Returns
     -------
-    The channels (time, channel) float32, and the treatment with its statistics.
+    The channels (time, channel) in that type, z-scores always in float32; and the treatment with its statistics.
 
     >>> counts = np.array([[0.0], [4.0], [9.0]])
     >>> treat(lambda a, b: counts[a:b], 1, np.zeros(3), Treatment(transform="sqrt"))[0].ravel()
     array([0., 2., 3.], dtype=float32)
     """
     steps = len(epochs)
-    out = np.empty((steps, channels), dtype=np.float32)
+    out = np.empty((steps, channels), dtype=dtype)
     kernel = None if treatment.smooth is None else _gaussian(treatment.smooth, interval)
     reach = 0 if kernel is None else len(kernel) // 2
     edges = np.flatnonzero(np.diff(epochs)) + 1
@@ -124,7 +132,7 @@ def treat(
     for a in range(0, steps, size):
         b = min(steps, a + size)
         low, high = max(0, a - reach), min(steps, b + reach)
-        part = np.asarray(rows(low, high), dtype=np.float32)
+        part = np.asarray(rows(low, high), dtype=dtype)
         if treatment.transform == "sqrt":
             if (part < 0).any():
                 raise ValueError(
@@ -139,7 +147,7 @@ def treat(
             mean, spread = channel_statistics(out)
             spread = np.where(spread > 0, spread, 1.0)  # a channel that never changes stays at zero
             treatment = replace(treatment, mean=tuple(mean), spread=tuple(spread))
-        _standardise(out, treatment)
+        out = _scored(out, treatment)
     return out, treatment
 
 
@@ -152,7 +160,7 @@ def smooth(values: np.ndarray, width: float, epochs: Any = None) -> np.ndarray:
     array([0.08, 0.27, 0.57, 7.  , 7.  ], dtype=float32)
     """
     plan = Treatment(smooth=width)
-    return treat(lambda a, b: values[a:b], values.shape[1], runs(epochs, len(values)), plan, 1.0)[0]
+    return treat(lambda a, b: values[a:b], values.shape[1], number_epochs(epochs, len(values)), plan, 1.0)[0]
 
 
 def find_interval(time: np.ndarray, epochs: np.ndarray) -> float:
@@ -161,15 +169,15 @@ def find_interval(time: np.ndarray, epochs: np.ndarray) -> float:
     >>> find_interval(np.array([0.0, 0.1, 0.2, 5.0, 5.1]), np.array([0, 0, 0, 1, 1]))
     0.1
     """
-    steps = np.diff(time)[np.diff(epochs) == 0]
-    if not len(steps):
+    between = np.diff(time)[np.diff(epochs) == 0]
+    if not len(between):
         raise ValueError("no epoch has two time steps, so their interval is not known: smoothing needs it.")
-    interval = float(np.median(steps))
-    odd = np.flatnonzero((steps < 0.5 * interval) | (steps > 1.5 * interval))
+    interval = float(np.median(between))
+    odd = np.flatnonzero((between < 0.5 * interval) | (between > 1.5 * interval))
     if len(odd):
         raise ValueError(
-            f"time steps are {interval:g} s apart, but {len(odd)} of them are not (one is {steps[odd[0]]:g} s): "
-            "smoothing needs an even rate. Pass a bin_size, or make the stretches between gaps epochs."
+            f"time steps are {interval:g} s apart, but {len(odd)} of them are not (one is {between[odd[0]]:g} s): "
+            "smoothing needs an even rate. Pass a bin_size, or make the parts between gaps epochs of their own."
         )
     return interval
 
@@ -189,7 +197,7 @@ def _gaussian(width: float, interval: float | None) -> np.ndarray:
 
 
 def _smoothed(values: np.ndarray, edges: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """Smooth each stretch between edges on its own."""
+    """Smooth each part between two edges on its own."""
     inside = edges[(edges > 0) & (edges < len(values))]
     out = np.empty_like(values)
     for a, b in zip([0, *inside], [*inside, len(values)], strict=True):
@@ -198,19 +206,21 @@ def _smoothed(values: np.ndarray, edges: np.ndarray, kernel: np.ndarray) -> np.n
             total = scipy.ndimage.convolve1d(part, kernel, axis=0, mode="constant")
             weight = scipy.ndimage.convolve1d(ones, kernel, mode="constant")
         else:
-            total = scipy.signal.oaconvolve(part, kernel[:, None].astype(np.float32), "same", axes=0)
+            total = scipy.signal.oaconvolve(part, kernel[:, None].astype(values.dtype), "same", axes=0)
             weight = scipy.signal.oaconvolve(ones, kernel, "same")
         out[a:b] = total / weight[:, None]
     return out
 
 
-def _standardise(values: np.ndarray, treatment: Treatment) -> None:
-    """Z-score in place with the treatment's statistics."""
+def _scored(values: np.ndarray, treatment: Treatment) -> np.ndarray:
+    """Z-scores with the treatment's statistics, float32; in place where the values are."""
     mean, spread = np.array(treatment.mean), np.array(treatment.spread)
     if len(mean) != values.shape[1]:
         raise ValueError(
             f"the z-score was learnt from {len(mean)} channels, and there are {values.shape[1]}: pass the "
             "same ones."
         )
-    for part in chunks(values):
-        values[part] = (values[part] - mean) / spread
+    out = values if values.dtype == np.float32 else np.empty(values.shape, dtype=np.float32)
+    for part in time_chunks(values):
+        out[part] = (values[part] - mean) / spread
+    return out

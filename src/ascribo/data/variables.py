@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ import pandas as pd
 import xarray as xr
 
 from ..support.names import check_unique, suggest
-from .validation import column_labels, is_pynapple, runs
+from .arrays import column_labels
+from .registry import find_time_series
+from .validation import number_epochs
 
 __all__ = ["HOW", "MAX_GAP", "align_variables", "is_sampled"]
 
@@ -106,8 +108,9 @@ def align_variables(
 
 
 def is_sampled(variable: Any) -> bool:
-    """Whether a variable has time stamps of its own: a pynapple object, or a pair (time stamps, values)."""
-    return is_pynapple(variable) or (isinstance(variable, tuple) and len(variable) == 2)
+    """Whether a variable has time stamps of its own: a pair (stamps, values), or an object such as pynapple's."""
+    pair = isinstance(variable, tuple) and len(variable) == 2
+    return pair or find_time_series(variable) is not None
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class _Steps:
     @classmethod
     def of(cls, time: Any, epochs: Any, support: Any) -> _Steps:
         time = np.asarray(time, dtype=np.float64)
-        numbers = runs(epochs, len(time))
+        numbers = number_epochs(epochs, len(time))
         back = np.flatnonzero(np.diff(time) < 0)
         if len(back):
             raise ValueError(
@@ -163,9 +166,9 @@ class _Steps:
         return left, right
 
 
-def _samples(variables: Any):
+def _samples(variables: Any) -> Iterator[tuple[str, np.ndarray, Any]]:
     """(name, time stamps, values or None) of every variable."""
-    if is_pynapple(variables) or isinstance(variables, pd.DataFrame):
+    if find_time_series(variables) is not None or isinstance(variables, pd.DataFrame):
         variables = {"y": variables}
     if not isinstance(variables, Mapping):
         raise TypeError(
@@ -185,21 +188,21 @@ def _samples(variables: Any):
             raise ValueError(f"variable {name!r} has shape {values.shape}; expected samples, or samples x columns.")
 
 
-def _stamped(name: str, given: Any) -> tuple[np.ndarray, Any, list | None]:
+def _stamped(name: str, given: Any) -> tuple[np.ndarray, Any, Sequence[Any] | None]:
     """Time stamps, values and the names of columns of one variable, in order of time."""
     values, labels = None, None
-    if is_pynapple(given):
-        if not hasattr(given, "t"):
-            raise TypeError(f"variable {name!r} is a {type(given).__name__}; expected a Tsd, Ts or TsdFrame.")
-        stamps = given.t
-        values = getattr(given, "d", None)
-        labels = list(given.columns) if hasattr(given, "columns") else None
+    if (known := find_time_series(given)) is not None:
+        try:
+            stamps, values, labels = known.samples(given)
+        except TypeError as error:
+            raise TypeError(f"variable {name!r}: {error}") from error
     elif isinstance(given, pd.Series | pd.DataFrame):
         stamps, values = given.index, given
         labels = list(given.columns) if isinstance(given, pd.DataFrame) else None
     elif isinstance(given, xr.DataArray) and "time" in given.coords:
         given = given.transpose("time", ...)
-        stamps, values, labels = given["time"].values, given.values, column_labels(given)
+        own = column_labels(given)
+        stamps, values, labels = given["time"].values, given.values, None if own is None else own.to_list()
     elif isinstance(given, tuple) and len(given) == 2:
         stamps, values = given
     else:

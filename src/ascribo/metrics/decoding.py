@@ -15,7 +15,9 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
+from ..data.labels import row_labels
 from ..data.recording import Recording
+from ..data.validation import as_table
 
 __all__ = ["decode_variables", "time_folds"]
 
@@ -100,11 +102,12 @@ def decode_variables(
     >>> bool(table["median_error"][0] < 0.05 < 1 < table["constant_error"][0]), bool(table["accuracy"][2] > 0.95)
     (True, True)
     """
+    labels = row_labels(X)
     if isinstance(X, Recording):
         variables = X.variables if variables is None else variables
         X = X.X
     X = np.asarray(X, dtype=np.float64)
-    table = pd.DataFrame(variables)
+    table = as_table(variables, len(X), labels)
     if X.ndim != 2 or len(X) != len(table) or table.shape[1] == 0:
         raise ValueError(
             f"X has shape {X.shape} and variables {table.shape}: expected (time, dim) and (time, variable), with "

@@ -18,8 +18,7 @@ from ..attribution import AttributionMaps, attribute
 from ..attribution.calls import missing_variables
 from ..attribution.encoded import seed_weights
 from ..attribution.registry import SAMPLES, check_options
-from ..data.accept import as_recording
-from ..data.formats.containers import in_kind
+from ..data.accept import as_recording, in_kind
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..spaces.base import dimension_names, reported

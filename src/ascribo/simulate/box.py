@@ -90,18 +90,22 @@ class BoxRecording(Recording):
 
     latents : (time, latent), the hidden ones first.
     mixings : the networks of the two channel groups; the first sees the hidden latents only.
+    outputs : (channel,) which of the outputs of the two networks, counted through, each channel is.
     """
 
     latents: np.ndarray
     mixings: tuple[Mixing, Mixing]
+    outputs: np.ndarray
+    along_time = ("latents",)
+    along_channels = ("outputs",)
 
-    def jacobian(self, index) -> np.ndarray:
+    def jacobian(self, index: Sequence[int] | np.ndarray | slice) -> np.ndarray:
         """The true ∂x/∂z at some time steps: (len(index), channel, latent)."""
         g1, g2 = self.mixings
         z, hidden = self.latents[index], g1.layers[0].shape[1]
         first = np.zeros((len(z), g1.layers[-1].shape[0], z.shape[1]))
         first[..., :hidden] = g1.jacobian(z[:, :hidden])
-        return np.concatenate([first, g2.jacobian(z)], axis=1)
+        return np.concatenate([first, g2.jacobian(z)], axis=1)[:, self.outputs]
 
 
 def box(
@@ -159,5 +163,5 @@ def box(
             coords={"channel": labels, "space": ["position", "rest"]},
         ),
     )
-    recording.latents, recording.mixings = z, (g1, g2)
+    recording.latents, recording.mixings, recording.outputs = z, (g1, g2), np.arange(first + second)
     return recording

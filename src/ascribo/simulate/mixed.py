@@ -76,6 +76,8 @@ class MixedRecording(Recording):
     tunings: dict[str, Tuning]
     effects: xr.DataArray
     correlation: float
+    along_time = ("latents",)
+    along_channels = ("tunings", "effects")
 
     def drive(self, latents: np.ndarray) -> np.ndarray:
         """What the channels would be without noise (the log of the rate over its base, for counts).
@@ -83,12 +85,6 @@ class MixedRecording(Recording):
         (time, latent) -> (time, channel).
         """
         return np.stack([self.tunings[name](latents) for name in self.channel_names], axis=1)
-
-    def __getitem__(self, steps: slice) -> MixedRecording:
-        part = super().__getitem__(steps)
-        assert isinstance(part, MixedRecording)
-        part.latents = self.latents[steps]
-        return part
 
 
 def mixed(

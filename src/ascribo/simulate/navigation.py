@@ -71,24 +71,13 @@ class NavigationRecording(Recording):
     """
 
     rates: np.ndarray
+    along_time = ("rates",)
+    along_channels = ("rates",)
 
     @property
     def types(self) -> np.ndarray:
         """The type of each cell, (channel,) of text."""
         return np.array(self.units["type"].tolist())
-
-    def __getitem__(self, steps: slice) -> NavigationRecording:
-        part = super().__getitem__(steps)
-        assert isinstance(part, NavigationRecording)
-        part.rates = self.rates[steps]
-        return part
-
-    def take_channels(self, names) -> NavigationRecording:
-        """These channels, in this order."""
-        part = super().take_channels(names)
-        assert isinstance(part, NavigationRecording)
-        part.rates = self.rates[:, [self.channel_names.index(name) for name in part.channel_names]]
-        return part
 
 
 def navigation(

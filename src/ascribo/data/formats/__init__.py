@@ -1,6 +1,15 @@
-"""Formats of neuroscience, in and out: pynapple objects and NWB files (extra `[neuro]`)."""
+"""Formats, a module each, which register themselves with `ascribo.data.registry`.
 
+To add one, write its module here and import it below (or write it elsewhere and import it there):
+
+- a *file format* is a function from a path to a DataFrame, to a dict of arrays, or to a `Recording`, under
+  `@file_format(".ending")`: see `tables.py`, `arrays.py`, `nwb.py`;
+- a *format with time stamps* is a `TimeSeriesFormat` given to `register_time_series`: see `pynapple.py`.
+  `series.py` makes recordings from events and from samples with time stamps, bins and all.
+"""
+
+from . import arrays, tables
 from .nwb import read_nwb
 from .pynapple import annotate, from_pynapple, to_pynapple
 
-__all__ = ["annotate", "from_pynapple", "read_nwb", "to_pynapple"]
+__all__ = ["annotate", "arrays", "from_pynapple", "read_nwb", "tables", "to_pynapple"]

@@ -1,7 +1,7 @@
 """Recordings from NWB files: units or a series as channels, behaviour by path, tables of intervals as epochs.
 
-Only what is asked for is read, and a series a stretch at a time. One that lies in the file as plain float32 is not
-read at all but memory-mapped.
+Only what is asked for is read, and a series a chunk of time at a time. One that lies in the file as plain float32
+is not read at all but memory-mapped.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pandas as pd
 from ...support.names import first_few, suggest
 from ..binning import check_intervals
 from ..recording import Recording
+from ..registry import file_format
 from ..treatment import Treatment
 from ..variables import MAX_GAP
 from .series import choose_treatment, events_recording, samples_recording
@@ -25,6 +26,7 @@ from .series import choose_treatment, events_recording, samples_recording
 __all__ = ["read_nwb"]
 
 
+@file_format(".nwb")
 def read_nwb(
     path: str | Path,
     *,
@@ -309,6 +311,11 @@ class _Scaled:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.data.shape)
+
+    @property
+    def source_dtype(self) -> np.dtype:
+        """What the numbers were measured in: a factor changes nothing of how well float32 holds them."""
+        return np.dtype(np.float64) if self.offset else np.dtype(self.data.dtype)
 
     def __getitem__(self, part: slice) -> np.ndarray:
         return np.asarray(self.data[part]) * self.conversion + self.offset

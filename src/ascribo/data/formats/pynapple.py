@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +11,8 @@ import pandas as pd
 
 from ..binning import check_intervals
 from ..recording import Recording
+from ..registry import TimeSeriesFormat, register_time_series
 from ..treatment import Treatment
-from ..validation import is_pynapple
 from ..variables import MAX_GAP
 from .series import choose_treatment, events_recording, samples_recording
 
@@ -71,7 +71,7 @@ def from_pynapple(
     {'3': 'CA1', '7': 'CA3'}
     """
     kind = type(data).__name__
-    if not is_pynapple(data) or kind not in ("TsGroup", "TsdFrame", "Tsd"):
+    if not _is_pynapple(data) or kind not in ("TsGroup", "TsdFrame", "Tsd"):
         hint = " A single unit is a group, too: pynapple.TsGroup({0: ts})." if kind == "Ts" else ""
         raise TypeError(f"data is a {kind}; expected a pynapple TsGroup, TsdFrame or Tsd.{hint}")
     plan = choose_treatment(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
@@ -130,7 +130,7 @@ def to_pynapple(values: Any, recording: Recording, columns: Any = None, metadata
         support = np.stack([recording.time[first], recording.time[last]], 1)
     support = np.array(support)
     support[:, 1] = np.maximum(support[:, 1], support[:, 0] + 1e-6)  # pynapple drops what has no length
-    out = frame(values, recording.time, _interval_set(support), columns, metadata)
+    out = _frame(values, recording.time, _interval_set(support), columns, metadata)
     if len(out) != len(recording):
         raise ValueError(
             f"pynapple keeps {len(out)} of the {len(recording)} time steps: some lie outside of the recording's "
@@ -139,23 +139,13 @@ def to_pynapple(values: Any, recording: Recording, columns: Any = None, metadata
     return out
 
 
-def frame(
-    values: np.ndarray, time: np.ndarray, time_support: Any, columns: Any = None, metadata: Any = None
-) -> Any:
-    """A TsdFrame, or a Tsd of a vector."""
-    nap = _pynapple()
-    if values.ndim == 1:
-        return nap.Tsd(t=time, d=values, time_support=time_support)
-    return nap.TsdFrame(t=time, d=values, time_support=time_support, columns=columns, metadata=metadata)
-
-
 def annotate(data: Any, maps: HasUnits) -> Any:
     """A copy of a TsGroup or TsdFrame that has the maps among its metadata, under space_score and so on.
 
     See `AttributionMaps.by_unit` for the columns. Units the maps do not know, because their channel was left out,
     have NaN, and are not called.
     """
-    if not is_pynapple(data) or not hasattr(data, "set_info") or not hasattr(data, "copy"):
+    if not _is_pynapple(data) or not hasattr(data, "set_info") or not hasattr(data, "copy"):
         raise TypeError(f"data is a {type(data).__name__}; expected a pynapple TsGroup or TsdFrame.")
     labels = list(data.index if type(data).__name__ == "TsGroup" else data.columns)
     known, had = maps.by_unit(), [str(column) for column in data.metadata_columns]
@@ -174,6 +164,16 @@ def annotate(data: Any, maps: HasUnits) -> Any:
     return out
 
 
+def _frame(
+    values: np.ndarray, time: np.ndarray, time_support: Any, columns: Any = None, metadata: Any = None
+) -> Any:
+    """A TsdFrame, or a Tsd of a vector."""
+    nap = _pynapple()
+    if values.ndim == 1:
+        return nap.Tsd(t=time, d=values, time_support=time_support)
+    return nap.TsdFrame(t=time, d=values, time_support=time_support, columns=columns, metadata=metadata)
+
+
 def _interval_set(intervals: Any) -> Any:
     nap = _pynapple()
     if isinstance(intervals, nap.IntervalSet):
@@ -190,3 +190,35 @@ def _pynapple() -> Any:
     except ImportError as error:
         raise ImportError("this needs pynapple: pip install 'ascribo[neuro]'") from error
     return pynapple
+
+
+# The format as the rest of the package knows it
+
+
+def _is_pynapple(data: Any) -> bool:
+    """Whether something is an object of pynapple's, told without importing it."""
+    return type(data).__module__.partition(".")[0] == "pynapple"
+
+
+def _samples(data: Any) -> tuple[Any, Any, Sequence[Any] | None]:
+    if not hasattr(data, "t"):
+        raise TypeError(f"it is a {type(data).__name__}; expected a Tsd, Ts or TsdFrame.")
+    return data.t, getattr(data, "d", None), list(data.columns) if hasattr(data, "columns") else None
+
+
+def _from_embedding(
+    values: np.ndarray, data: Any, recording: Recording, names: Sequence[str], spaces: Sequence[str]
+) -> Any:
+    return _frame(values, recording.time, data.time_support, list(names), {"space": list(spaces)})
+
+
+register_time_series(
+    TimeSeriesFormat(
+        library="pynapple",
+        recognises=_is_pynapple,
+        advice="use ascribo.from_pynapple, which keeps its epochs and metadata.",
+        to_recording=lambda data, variables, treatment: from_pynapple(data, variables, treatment=treatment),
+        samples=_samples,
+        from_embedding=_from_embedding,
+    )
+)

@@ -1,4 +1,4 @@
-"""Recordings from events and from samples, within intervals: what all formats of time series come down to."""
+"""Recordings from events and from samples within intervals of time: what all formats with time stamps use."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from ..binning import average_samples, count_events, make_bins
+from ..precision import needs_float64
 from ..recording import Recording
 from ..treatment import Treatment, find_interval, treat
 from ..variables import MAX_GAP, align_variables, is_sampled
@@ -52,10 +53,8 @@ def events_recording(
     plan = replace(treatment, counts_events=True)
     X, plan = treat(count_events(times, bins), len(times), bins.interval, plan, plan.bin_size)
     present = np.unique(bins.interval)  # an interval shorter than a bin has none
-    return _recording(
-        *(X, names, bins.centre, bins.interval, intervals[present], plan, units),
-        *(variables, how, period, max_gap),
-    )
+    about = (names, bins.centre, bins.interval, intervals[present], plan, units, variables)
+    return _recording(X, *about, how=how, period=period, max_gap=max_gap)
 
 
 def samples_recording(
@@ -74,7 +73,8 @@ def samples_recording(
     """Samples (time, channel) within intervals, averaged in bins if there is a bin size.
 
     values : an array, or something that reads like one in slices, such as a file's data set. float32 arrays that
-    are used as they are are shared, not copied.
+    are used as they are are shared, not copied. A `source_dtype` tells what the numbers were measured in, where
+    that is not the type they are read in.
     """
     if treatment.counts_events:
         raise ValueError(
@@ -103,7 +103,7 @@ def samples_recording(
             raise ValueError(f"bin_size={size:g} s is shorter than the interval between samples, {sampling:g} s.")
         rows, bins = average_samples(values, time, make_bins(intervals, size))
         treatment = replace(treatment, counts_events=False)
-        # without samples there is no bin, and the steps on its two sides are no neighbours
+        # where no sample falls there is no bin, and the steps before and after are not neighbours
         apart = np.diff(bins.interval, prepend=-1) != 0
         apart[1:] |= bins.start[1:] - bins.stop[:-1] > size / 2
         epochs = np.cumsum(apart) - 1
@@ -117,35 +117,51 @@ def samples_recording(
         stamps, epochs = time[inside], owner[inside]
         support = intervals[np.unique(epochs)]
         interval = None if treatment.smooth is None else find_interval(stamps, epochs)
-        rows = lambda a, b: _taken(values, inside[a:b])  # noqa: E731
+        rows = lambda a, b: _take_rows(values, inside[a:b])  # noqa: E731
     if treatment == Treatment() and len(inside) == len(time) and isinstance(values, np.ndarray):
         X = values
     else:
-        X, treatment = treat(rows, int(values.shape[1]), epochs, treatment, interval)
-    return _recording(X, names, stamps, epochs, support, treatment, units, variables, how, period, max_gap)
-
-
-def _taken(values: Any, steps: np.ndarray) -> np.ndarray:
-    """Some rows, in order, of what is read in slices."""
-    part = np.asarray(values[int(steps[0]) : int(steps[-1]) + 1])
-    return part if len(part) == len(steps) else part[steps - steps[0]]
-
-
-def _recording(X, names, time, epochs, support, treatment, units, variables, how, period, max_gap) -> Recording:
+        source = np.dtype(getattr(values, "source_dtype", None) or values.dtype)
+        double = needs_float64(rows, (len(epochs), int(values.shape[1])), source)
+        dtype = np.float64 if double else np.float32
+        X, treatment = treat(rows, int(values.shape[1]), epochs, treatment, interval, dtype=dtype)
     options = {"how": how, "period": period, "max_gap": max_gap}
+    return _recording(X, names, stamps, epochs, support, treatment, units, variables, **options)
+
+
+def _take_rows(values: Any, index: np.ndarray) -> np.ndarray:
+    """Some rows, in order, of what is read in slices."""
+    part = np.asarray(values[int(index[0]) : int(index[-1]) + 1])
+    return part if len(part) == len(index) else part[index - index[0]]
+
+
+def _recording(
+    X: np.ndarray,
+    names: Sequence[object] | None,
+    time: np.ndarray,
+    epochs: np.ndarray,
+    support: np.ndarray,
+    treatment: Treatment,
+    units: pd.DataFrame | None,
+    variables: Any,
+    **options: Any,
+) -> Recording:
     table = _variables(variables, time, epochs, support, options)
-    if names is not None:
-        X = xr.DataArray(X, dims=("time", "channel"), coords={"channel": list(names)})
-    return Recording(X, table, epochs=epochs, time=time, units=units, treatment=treatment, support=support)
+    named = X if names is None else xr.DataArray(X, dims=("time", "channel"), coords={"channel": list(names)})
+    return Recording(named, table, epochs=epochs, time=time, units=units, treatment=treatment, support=support)
 
 
-def _variables(variables: Any, time, epochs, support, options) -> Any:
-    """Variables with time stamps of their own are aligned, functions of time called; the others have a row for each
-    time step already."""
+def _variables(
+    variables: Any, time: np.ndarray, epochs: np.ndarray, support: np.ndarray, options: Mapping[str, Any]
+) -> Any:
+    """The variables with a row for each time step.
+
+    Those with time stamps of their own are aligned, functions of time are called; the others have the rows already.
+    """
     if is_sampled(variables):
         return align_variables(variables, time, epochs, support=support, **options)
     if not isinstance(variables, Mapping):
-        align_variables({}, time, epochs, support=support, **options)  # refuses options for variables there are not
+        align_variables({}, time, epochs, support=support, **options)  # refuses options for unknown variables
         return variables
     sampled = {name: value for name, value in variables.items() if is_sampled(value)}
     aligned = align_variables(sampled, time, epochs, support=support, **options)

@@ -1,0 +1,187 @@
+"""Named arrays in files: .npz, .npy, .mat, .h5 and .hdf5; and a recording from such arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse
+
+from ...support.names import suggest
+from ..recording import Recording
+from ..registry import FileContentError, file_format
+
+__all__ = ["load_hdf5", "load_mat", "load_npy", "load_npz", "recording_from_arrays"]
+
+Arrays = dict[str, np.ndarray]
+
+
+@file_format(".npz")
+def load_npz(path: str | Path) -> Arrays:
+    """The arrays of an .npz file, but for those that hold Python objects, which are never unpickled."""
+    arrays = {}
+    with np.load(path, allow_pickle=False) as file:
+        for name in file.files:
+            try:
+                arrays[name] = file[name]
+            except ValueError as error:
+                if "allow_pickle" not in str(error):
+                    raise
+    return arrays
+
+
+@file_format(".npy")
+def load_npy(path: str | Path) -> Arrays:
+    """The channels of an .npy file, memory-mapped: a matrix (time, channel), or a vector, which is one channel."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.ndim not in (1, 2):
+        raise FileContentError(f"the array has shape {array.shape}; expected time x channel.")
+    return {"X": array if array.ndim == 2 else array[:, None]}
+
+
+@file_format(".mat")
+def load_mat(path: str | Path) -> Arrays:
+    """The arrays of a MATLAB file of any version, vectors as vectors; cells and structures are left out."""
+    import h5py
+
+    if h5py.is_hdf5(path):  # version 7.3; the axes are stored in reverse
+        arrays = {name: array.T for name, array in load_hdf5(path).items()}
+    else:
+        content = scipy.io.loadmat(path)
+        arrays = {
+            name: value.toarray() if scipy.sparse.issparse(value) else value
+            for name, value in content.items()
+            if not name.startswith("__")
+        }
+    # MATLAB has no vectors, only matrices with one row or one column.
+    return {
+        name: array.ravel() if array.ndim == 2 and 1 in array.shape else array
+        for name, array in arrays.items()
+        if array.dtype.kind in "biufU"
+    }
+
+
+@file_format(".h5", ".hdf5")
+def load_hdf5(path: str | Path) -> Arrays:
+    """The arrays of numbers and of text in an HDF5 file; those inside a group are called "group/name"."""
+    import h5py
+
+    arrays = {}
+
+    def collect(name: str, item: Any) -> None:
+        if not isinstance(item, h5py.Dataset) or name.startswith("#"):  # MATLAB's private groups
+            return
+        if h5py.check_string_dtype(item.dtype):
+            arrays[name] = np.asarray(item.asstr()[()])
+        elif item.dtype.kind in "biuf" and item.attrs.get("MATLAB_class") != b"char":
+            arrays[name] = np.asarray(item[()])
+
+    with h5py.File(path) as file:
+        file.visititems(collect)
+    return arrays
+
+
+def recording_from_arrays(
+    arrays: Mapping[str, np.ndarray],
+    channels: str | None = None,
+    variables: str | Sequence[str] | None = None,
+    epochs: str | None = None,
+    time: str | None = None,
+) -> Recording:
+    """A recording from named arrays, a row for each time step: see `ascribo.read`.
+
+    >>> recording_from_arrays({"spikes": np.ones((9, 4)), "xy": np.zeros((9, 2))})
+    Recording(9 time steps x 4 channels, variables: x, y, 1 epoch)
+    """
+    variables = [variables] if isinstance(variables, str) else variables
+    if channels is None:
+        channels = _only_matrix(arrays)
+    elif not isinstance(channels, str):
+        raise TypeError(
+            f"channels is a {type(channels).__name__}; expected the name of one array. "
+            f"The file has {_shapes(arrays)}."
+        )
+    X = _get(arrays, channels)
+    X = X[:, None] if X.ndim == 1 else X  # one channel, asked for by its name
+    steps = len(X) if X.ndim else 0
+    others = {name: array for name, array in arrays.items() if name != channels and array.ndim in (1, 2)}
+    aligned = {name: array for name, array in others.items() if len(array) == steps}
+    vectors = [name for name, array in aligned.items() if array.ndim == 1]
+    epochs = epochs or _first(("epoch", "epochs", "trial"), vectors, variables)
+    time = time or _first(("time",), vectors, variables)
+    if variables is None:
+        variables = [
+            name for name, array in aligned.items() if name not in (epochs, time) and array.dtype.kind in "biuf"
+        ]
+        _warn_of_near_misses(others, steps, {channels, epochs, time})
+    table: Arrays = {}
+    for name in variables:
+        for column, values in _columns(name, _get(arrays, name)).items():
+            if column in table:
+                raise ValueError(f"two of the variables {', '.join(variables)} give a {column!r}.")
+            table[column] = values
+    return Recording(
+        X,
+        table,
+        epochs=None if epochs is None else _get(arrays, epochs),
+        time=None if time is None else _get(arrays, time),
+    )
+
+
+def _warn_of_near_misses(arrays: Arrays, steps: int, used: set[str | None]) -> None:
+    """Name the arrays that are left out although they are as long as the channels but for 1% or one row."""
+    close = [
+        f"{name} ({len(array)})"
+        for name, array in arrays.items()
+        if name not in used and 0 < abs(len(array) - steps) <= max(1, steps // 100)
+    ]
+    if close:
+        warnings.warn(
+            f"left out: {', '.join(close)}, with nearly as many rows as the channels ({steps}), but not quite. If "
+            "these are variables, cut or pad them to that length; if not, pass variables=[...] to say which are.",
+            stacklevel=4,
+        )
+
+
+def _columns(name: str, array: np.ndarray) -> Arrays:
+    """A vector as it is; a matrix as one vector for each of its columns."""
+    if array.ndim != 2:
+        return {name: array}
+    if name == "xy" and array.shape[1] == 2:
+        return {"x": array[:, 0], "y": array[:, 1]}
+    return {f"{name}{i}": column for i, column in enumerate(array.T)}
+
+
+def _only_matrix(arrays: Mapping[str, np.ndarray]) -> str:
+    matrices = [name for name, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "biuf"]
+    name = _first(("X", "spikes"), matrices, None)
+    if name is None and len(matrices) == 1:
+        name = matrices[0]
+    if name is None:
+        raise ValueError(
+            f"{'no' if not matrices else 'more than one'} matrix could be the channels; give its "
+            f"name as channels=. The file has {_shapes(arrays)}."
+        )
+    return name
+
+
+def _get(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    if name not in arrays:
+        raise ValueError(
+            f"no readable array called {name!r}{suggest(name, arrays)} The file has {_shapes(arrays)}."
+        )
+    return arrays[name]
+
+
+def _shapes(arrays: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
+
+
+def _first(wanted: Iterable[str], present: Iterable[str], taken: Iterable[str] | None) -> str | None:
+    """The first of the wanted names that is present and not taken, or None."""
+    free = set(present) - set(taken or ())
+    return next((name for name in wanted if name in free), None)
