@@ -276,15 +276,17 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         fitted_to = self.model_.treatment
         recording = as_recording(X, y, treatment=fitted_to)
         check_treatment(recording, fitted_to)
-        if isinstance(X, pd.DataFrame | np.ndarray):  # names in another order, or missing
+        text = isinstance(X, pd.DataFrame) and all(isinstance(label, str) for label in X.columns)
+        if isinstance(X, np.ndarray) or text or (isinstance(X, pd.DataFrame) and not recording.named_channels):
             validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
-        elif recording.named_channels and hasattr(self, "feature_names_in_"):
-            fitted = list(self.feature_names_in_)
-            if recording.channel_names != fitted:
-                raise ValueError(
-                    f"the channels are {recording.channel_names[:4]}..., the model was fitted to {fitted[:4]}...: "
-                    "pass the same channels in the same order (recording.take_channels does both)."
-                )
+        numbered = [str(k) for k in range(self.n_features_in_)]  # columns without labels of their own
+        names, fitted = recording.channel_names, list(getattr(self, "feature_names_in_", numbered))
+        named = recording.named_channels and hasattr(self, "feature_names_in_")
+        if names != fitted and (named or set(names) == set(fitted)):
+            raise ValueError(
+                f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: "
+                "pass the same channels in the same order (recording.take_channels does both)."
+            )
         if recording.X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {recording.X.shape[1]} features, but {type(self).__name__} is expecting "
