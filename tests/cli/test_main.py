@@ -243,6 +243,19 @@ def test_a_failed_fit_leaves_nothing_behind(table, tmp_path, fails, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_of_others_are_left_alone(table, tmp_path, fails):
+    command = ["fit", table, "--channels", "channel*", *SPACES, *QUICK, "--out"]
+    taken, shared = tmp_path / "taken", tmp_path / "shared"
+    taken.mkdir()
+    (taken / "model.json").write_text("mine")
+    said = fails(*command, taken)
+    assert "model.json that ascribo did not write" in said and "fitting" not in said, "refused before the work"
+    (shared / ".checkpoint").mkdir(parents=True)
+    (shared / ".checkpoint" / "notes.txt").write_text("mine")
+    assert main([str(part) for part in (*command, shared)]) == 0
+    assert (shared / ".checkpoint" / "notes.txt").read_text() == "mine"
+
+
 def test_what_nobody_expected_has_a_traceback_and_its_own_code(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(info, "read_run", lambda run: 1 / 0)
     assert main(["info", str(tmp_path)]) == 1

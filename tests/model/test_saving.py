@@ -13,7 +13,6 @@ import xarray as xr
 from torch import nn
 
 import ascribo as asc
-from ascribo.model import store
 from ascribo.support import records
 
 
@@ -128,16 +127,6 @@ def test_own_encoder_is_asked_for(data, tmp_path):
         asc.load(tmp_path, encoder=nn.Sequential(nn.Linear(10, 4)))
     back = asc.load(tmp_path, encoder=nn.Linear(10, 4))
     np.testing.assert_array_equal(back.transform(data), model.transform(data))
-
-
-def test_atomic_write_leaves_nothing_on_failure(tmp_path):
-    def fails(path):
-        path.write_text("half")
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError):
-        store.write_atomically(tmp_path / "a.txt", fails)
-    assert not list(tmp_path.iterdir())
 
 
 def test_tensors_hold_no_pickle(model, tmp_path):
@@ -312,20 +301,3 @@ def test_every_file_is_read_once(data, tmp_path, monkeypatch):
         opened.clear()
         asc.load(tmp_path / name)
         assert len(opened) == len(set(opened)) == files
-
-
-def test_only_checkpoints_of_the_same_fit_are_removed(data, tmp_path):
-    from safetensors.torch import save_file
-
-    fitted = tiny(random_state=0, seeds=2)
-    seeds = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=2)
-    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-of-plants.safetensors")
-    (tmp_path / "seeds-7.safetensors").write_bytes(b"mine")
-    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-8.safetensors", metadata={"ascribo": "checkpoint"})
-    before = sorted(tmp_path.iterdir())
-    fitted.set_params(checkpoint=tmp_path).fit(data)
-    assert sorted(tmp_path.iterdir()) == before, "another fit of ours may want to go on, too"
-    save_file({"a": torch.zeros(1)}, tmp_path / f"seeds-{seeds[0]}.safetensors")
-    with pytest.raises(ValueError, match="is not a checkpoint of ascribo: choose another folder"):
-        fitted.fit(data)
-    assert (tmp_path / f"seeds-{seeds[0]}.safetensors").exists()

@@ -59,7 +59,9 @@ def read_checkpoint(path: Path, fingerprint: str, parameters, optimizer, chunk: 
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"the checkpoint {path} cannot be read ({error}): delete it to start anew.") from error
+        raise ValueError(
+            f"the checkpoint {path} cannot be read ({error}): delete it to start anew, or choose another folder."
+        ) from error
     facts = _metadata(path)
     if not MARK.items() <= facts.items():
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")

@@ -1,0 +1,43 @@
+"""Checkpoints are told from other files by what stands in them."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import ascribo as asc
+
+SMALL = dict(steps=2, batch_size=32, penalty=0.0, encoder=asc.MLP((4,)), progress=False, random_state=0)
+OURS = {"ascribo": "checkpoint"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=600)
+
+
+def test_only_checkpoints_of_the_same_fit_are_removed(data, tmp_path):
+    model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=2, **SMALL)
+    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-of-plants.safetensors")
+    (tmp_path / "seeds-7.safetensors").write_bytes(b"mine")
+    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-8.safetensors", metadata=OURS)
+    before = sorted(tmp_path.iterdir())
+    model.set_params(checkpoint=tmp_path).fit(data)
+    assert sorted(tmp_path.iterdir()) == before, "another fit of ours may want to go on, too"
+
+
+def test_the_file_of_another_program_is_neither_read_nor_removed(data, tmp_path):
+    first = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=2)[0]
+    recordings = {"a": data[:300], "b": data[300:]}
+    for file, model, given in (
+        (f"seeds-{first}.safetensors", asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=2, **SMALL), data),
+        ("sessions.safetensors", asc.SharedEmbedding({"x": asc.Follow("x", 1)}, seeds=1, **SMALL), recordings),
+    ):
+        for content in ({}, {"done": "1", "fingerprint": "abc"}):
+            save_file({"a": torch.zeros(1)}, tmp_path / file, metadata=content)
+            with pytest.raises(ValueError, match="is not a checkpoint of ascribo: choose another folder"):
+                model.set_params(checkpoint=tmp_path).fit(given)
+        (tmp_path / file).write_bytes(b"mine")
+        with pytest.raises(ValueError, match="cannot be read"):
+            model.fit(given)
+        assert (tmp_path / file).read_bytes() == b"mine"
