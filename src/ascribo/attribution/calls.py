@@ -68,14 +68,14 @@ def call_channels(
                 "channel": blocks["channel"].values,
                 "space": space,
                 "score": score[k],
+                "p": p[k],  # what stands in the middle is left out first where a table is printed in 80 columns
+                "q": stats.false_discovery_control(p[k]),
                 "ci_low": score[k] - wide[k],
                 "ci_high": score[k] + wide[k],
-                "p": p[k],
-                "q": stats.false_discovery_control(p[k]),
             }
         )
         if space in refused:
-            table.loc[:, ["score", "ci_low", "ci_high", "p", "q"]] = np.nan
+            table.loc[:, ["score", "p", "q", "ci_low", "ci_high"]] = np.nan
         table["called"] = table["q"] <= q
         for name in about:
             table[name] = blocks[name].values
