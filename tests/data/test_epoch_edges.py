@@ -259,8 +259,8 @@ def test_a_prepared_recording_trains_on_nothing_that_is_held_out(encoder):
     embedder = Embedder(item.problem.module, item.problem.spaces)
     assert item.held_out
     for pairs, segments, others in (
-        (item.problem.pairs, item.problem.segments, item.testing),
-        (item.judged, item.testing, item.problem.segments),
+        (item.problem.pairs, item.problem.segments, item.validation_segments),
+        (item.validation_pairs, item.validation_segments, item.problem.segments),
     ):
         index = torch.from_numpy(pairs.draw(rng, 20, 64))
         edges = [torch.from_numpy(edge) for edge in segment_bounds(segments)]

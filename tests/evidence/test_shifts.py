@@ -113,10 +113,10 @@ def test_moved_neighbours_are_neighbours_within_another_segment(lag):
 
 def test_all_models_are_judged_on_the_same_time_steps():
     task = module._prepare(small(SPACES | {"guess": asc.Regress("x")}), own(), 5, None, np.random.default_rng(0))
-    assert len(task.problems) == len(task.judged) == 11  # five copies of each kind
+    assert len(task.problems) == len(task.validation_pairs) == 11  # five copies of each kind
     assert task.null == {"variable": slice(1, 6), "guess": slice(1, 6), "rest": slice(6, 11)}
-    for pairs in task.judged:
-        for mine, real in zip(pairs.uniform, task.judged[0].uniform, strict=True):
+    for pairs in task.validation_pairs:
+        for mine, real in zip(pairs.uniform, task.validation_pairs[0].uniform, strict=True):
             np.testing.assert_array_equal(mine, real)
     assert all(problem.X is task.problems[0].X for problem in task.problems)
     goals = [problem.targets["guess"][:, 0] for problem in task.problems]
@@ -124,7 +124,7 @@ def test_all_models_are_judged_on_the_same_time_steps():
     lags = draw_lags(1500, 5, np.random.default_rng(0))
     for k, lag in enumerate([0, *lags, 0, 0, 0, 0, 0]):
         assert np.corrcoef(goals[k], np.roll(x, lag))[0, 1] > 0.999
-        for pairs in (task.problems[k].pairs, task.judged[k]):  # trained and judged on the same relation
+        for pairs in (task.problems[k].pairs, task.validation_pairs[k]):  # trained and judged on the same relation
             values = pairs.positive["variable"].values[:, 0]
             assert np.corrcoef(values, np.roll(x, lag))[0, 1] > 0.999
             moved = pairs.positive["rest"].groups.members - np.repeat(pairs.uniform[0], 2)

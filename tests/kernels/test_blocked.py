@@ -12,7 +12,7 @@ SIMILARITIES = [SquaredL2(), Dot(), Lp(1.5), Lp(3)]
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("block", [7, 10**6])  # row by row; all at once
 def test_equals_the_definition(similarity, block, monkeypatch):
-    monkeypatch.setattr(blocked, "BLOCK", block)
+    monkeypatch.setattr(blocked, "PAIRS_AT_ONCE", block)
     r, n = torch.randn(2, 5, 4, dtype=torch.float64), torch.randn(2, 7, 4, dtype=torch.float64)
     terms = [(similarity, slice(0, 3)), (SquaredL2(), slice(2, 4))]
     torch.testing.assert_close(log_sum_exp(r, n, terms), reference.log_sum_exp(r, n, terms))
@@ -21,7 +21,7 @@ def test_equals_the_definition(similarity, block, monkeypatch):
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("block", [7, 10**6])
 def test_gradient_equals_finite_differences(similarity, block, monkeypatch):
-    monkeypatch.setattr(blocked, "BLOCK", block)
+    monkeypatch.setattr(blocked, "PAIRS_AT_ONCE", block)
     torch.manual_seed(0)
     points = [torch.randn(2, k, 3, dtype=torch.float64, requires_grad=True) for k in (3, 4)]
     objectives = [[(similarity, slice(0, 2))], [(similarity, slice(0, 3)), (Dot(), slice(1, 3))]]

@@ -5,7 +5,7 @@ import torch
 
 from ascribo import MLP
 from ascribo.kernels.pair import gelu_pair
-from ascribo.networks.dense import dense_of
+from ascribo.networks.dense import as_dense
 
 
 def inputs(dtype=torch.float64, values=11, tangents=4, width=3, units=5):
@@ -43,7 +43,7 @@ def test_a_second_derivative_is_refused_rather_than_wrong():
 @pytest.mark.parametrize("widths", [(7,), (1, 4), (8, 8)])
 def test_the_form_for_a_cpu_equals_the_form_for_a_gpu(widths, tangents):
     module = MLP(widths).build(5, 2)
-    dense = dense_of(module)
+    dense = as_dense(module)
     assert dense is not None
     g = torch.Generator().manual_seed(0)
     draw = lambda *shape: torch.randn(3, *shape, generator=g, dtype=torch.float64)  # noqa: E731

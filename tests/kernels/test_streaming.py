@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ascribo.kernels import log_sum_exps, reference
-from ascribo.kernels.plan import plan_of
+from ascribo.kernels.plan import make_plan
 from ascribo.spaces.similarities import Dot, Lp, SquaredL2
 
 L2 = SquaredL2()
@@ -99,7 +99,7 @@ def test_weights_are_split_over_programs_and_combined(device, monkeypatch):
     from ascribo.kernels import streaming
 
     r, n = points(device, 1, 6, 70, 3)
-    assert streaming._walk(1, 6, 70, plan_of([[(L2, slice(0, 3))]], 3))[0] == (1, 2, 1)
+    assert streaming._walk(1, 6, 70, make_plan([[(L2, slice(0, 3))]], 3))[0] == (1, 2, 1)
     assert compare(r, n, [[(L2, slice(0, 3))]]) < 2e-6
     monkeypatch.setattr(streaming, "SHORTEST", 1)  # the last splits are empty
     assert compare(r, n, [[(L2, slice(0, 3))]]) < 2e-6
@@ -128,7 +128,7 @@ def test_what_the_kernel_leaves_to_the_blocked_path(device):
 
 def test_a_slice_with_steps_is_refused():
     with pytest.raises(ValueError, match="run of coordinates"):
-        plan_of([[(L2, slice(0, 4, 2))]], 4)
+        make_plan([[(L2, slice(0, 4, 2))]], 4)
 
 
 def test_gpu_accuracy_at_batch_5000(gpu):

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 import ascribo as asc
 from ascribo.data.segments import hold_out
-from ascribo.model.fitting import finish, fit_many, prepare, targets_of
+from ascribo.model.fitting import finish, fit_many, make_targets, prepare
 from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import decode
 from ascribo.training.penalty import Constant, as_schedule
@@ -110,12 +110,12 @@ def test_one_scale_keeps_the_proportions_of_the_channels():
 def test_what_is_held_out_is_not_trained_on():
     item = prepared(data(), validation_fraction=0.2)
     training = item.problem.segments
-    assert item.held_out and ((training >= 0) ^ (item.testing >= 0)).all()
-    assert (item.testing >= 0).mean() == pytest.approx(0.2, abs=0.01)
+    assert item.held_out and ((training >= 0) ^ (item.validation_segments >= 0)).all()
+    assert (item.validation_segments >= 0).mean() == pytest.approx(0.2, abs=0.01)
     drawn = item.problem.pairs.draw(np.random.default_rng(0), 20, 64)
     assert (training[drawn] >= 0).all()
-    judged = item.judged.draw(np.random.default_rng(0), 20, 64)
-    assert (item.testing[judged] >= 0).all()
+    judged = item.validation_pairs.draw(np.random.default_rng(0), 20, 64)
+    assert (item.validation_segments[judged] >= 0).all()
     assert not prepared(data(), validation_fraction=0).held_out
 
 
@@ -125,7 +125,7 @@ def test_regressions_are_standardised_with_what_is_trained_on():
     used = item.problem.segments >= 0
     x = recording.variables["x"].to_numpy()
     np.testing.assert_allclose(item.regressions["speed"].ravel(), [x[used].mean(), x[used].std()])
-    targets = targets_of(SPACES, recording, item.regressions)
+    targets = make_targets(SPACES, recording, item.regressions)
     assert set(targets) == {"speed"} and targets["speed"].shape == (800, 1)
     np.testing.assert_allclose(targets["speed"][used].mean(), 0, atol=1e-5)
     np.testing.assert_array_equal(item.problem.targets["speed"], targets["speed"])
@@ -137,7 +137,7 @@ def test_what_cannot_be_held_out_is_said_and_judged_on_the_training_data():
     variables.loc[hold_out(np.zeros(400, int), 0.1)[1] >= 0] = np.nan
     with pytest.warns(UserWarning, match="nothing could be held out"):
         item = prepared(asc.Recording(recording.X, variables))
-    assert not item.held_out and item.judged is item.problem.pairs
+    assert not item.held_out and item.validation_pairs is item.problem.pairs
 
 
 def test_the_best_seed_is_the_one_others_are_aligned_to():

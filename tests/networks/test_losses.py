@@ -28,7 +28,7 @@ def direct(similarity, a, b):
 @pytest.mark.parametrize("similarity", SIMILARITIES, ids=str)
 @pytest.mark.parametrize("block", [7, 10**6])
 def test_value_equals_the_definition(similarity, block, monkeypatch):
-    monkeypatch.setattr(blocked, "BLOCK", block)  # 7: streamed row by row; 10**6: all at once
+    monkeypatch.setattr(blocked, "PAIRS_AT_ONCE", block)  # 7: streamed row by row; 10**6: all at once
     r, p, n = (torch.randn(2, k, 3, dtype=torch.float64) for k in (5, 5, 8))
     expected = direct(similarity, r, n).logsumexp(-1) - direct(similarity, r, p).diagonal(dim1=1, dim2=2)
     got = infonce(r, p, n, [(similarity, slice(0, 3))])
@@ -39,7 +39,7 @@ def test_value_equals_the_definition(similarity, block, monkeypatch):
 @pytest.mark.parametrize("block", [7, 10**6])
 @pytest.mark.parametrize("count_positive", [False, True])
 def test_gradient_equals_finite_differences(similarity, block, count_positive, monkeypatch):
-    monkeypatch.setattr(blocked, "BLOCK", block)
+    monkeypatch.setattr(blocked, "PAIRS_AT_ONCE", block)
     torch.manual_seed(0)
     points = [torch.randn(2, k, 4, dtype=torch.float64, requires_grad=True) for k in (5, 5, 6)]
     # two terms on different coordinates, as the whole time objective of mixed spaces has them
@@ -137,7 +137,7 @@ def test_memory_grows_with_the_batch_not_its_square():
 
     with Watch():
         log_sum_exp(r, n, [(SquaredL2(), slice(0, 6))]).sum().backward()
-    assert 20_000 < largest <= blocked.BLOCK
+    assert 20_000 < largest <= blocked.PAIRS_AT_ONCE
     assert r.grad is not None and torch.isfinite(r.grad).all()
 
 

@@ -6,7 +6,7 @@ import torch
 
 from ascribo import MLP, Convolution, Follow, Time
 from ascribo.data.segments import segment_bounds
-from ascribo.networks.dense import dense_of
+from ascribo.networks.dense import as_dense
 from ascribo.networks.stack import LOG_TEMPERATURE, Embedder
 from ascribo.training.penalty import jacobian_penalty
 
@@ -96,10 +96,10 @@ def test_a_convolution_has_tangents_too():
 
 
 def test_only_plain_mlps_take_the_short_way():
-    short = dense_of(MLP((4,)).build(3, 2))
+    short = as_dense(MLP((4,)).build(3, 2))
     assert short is not None and short.layers == ("0", "2")
-    assert dense_of(Convolution(3, (4, 4)).build(3, 2)) is None
-    assert dense_of(torch.nn.Sequential(torch.nn.Linear(3, 2))) is None
+    assert as_dense(Convolution(3, (4, 4)).build(3, 2)) is None
+    assert as_dense(torch.nn.Sequential(torch.nn.Linear(3, 2))) is None
 
 
 def test_seeds_start_differently_and_reproducibly():

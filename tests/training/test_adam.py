@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from ascribo.training.adam import Adam, gradient_of
+from ascribo.training.adam import Adam, differentiate
 
 
 def test_equals_torch_to_the_bit():
@@ -39,7 +39,7 @@ def test_gradients_may_lie_in_memory_in_any_way():
 
 def test_a_parameter_the_loss_does_not_see_has_gradient_zero():
     parameters = {"seen": torch.ones(2, requires_grad=True), "unseen": torch.ones(3, requires_grad=True)}
-    seen, unseen = gradient_of((2 * parameters["seen"]).sum(), parameters)
+    seen, unseen = differentiate((2 * parameters["seen"]).sum(), parameters)
     assert seen.tolist() == [2, 2] and unseen.tolist() == [0, 0, 0]
 
 

@@ -82,3 +82,14 @@ def test_the_graph_learns_and_repeats_itself():
     np.testing.assert_array_equal(runs[0].history["infonce"], runs[1].history["infonce"])
     right, wrong = r2(runs[0], task, data, 1)
     assert right > 0.93 and wrong < 0.1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_exact_penalty_can_be_captured():
+    task, _ = problem(0, 1000)
+    history = {}
+    for device in ("cpu", "cuda"):
+        settings = Settings(60, 64, 1e-3, Constant(0.1), exact_penalty=True, device=device)
+        source = RecordingSource([task], [1], device=device, exact_penalty=True)
+        history[device] = run_steps(GraphSteps(source, settings), progress=False).history["penalty"]
+    np.testing.assert_allclose(history["cuda"].mean(), history["cpu"].mean(), rtol=0.2)

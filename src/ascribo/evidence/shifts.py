@@ -205,8 +205,8 @@ class _Task:
 
     problems: list[Problem]
     seeds: list[int]
-    judged: list[Pairs]
-    testing: np.ndarray
+    validation_pairs: list[Pairs]
+    validation_segments: np.ndarray
     null: dict[str, slice]
 
 
@@ -221,7 +221,7 @@ def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, r
             _warn_if_slow(name, spaces[name], recording.variables)
     options = {name: getattr(model, name) for name in ("encoder", "hybrid", "validation_fraction")}
     prepared = prepare(recording, spaces, **options)
-    real, testing = prepared.problem, prepared.testing
+    real, validation = prepared.problem, prepared.validation_segments
     lags = draw_lags(len(recording), shifts, rng).tolist()
     moves: list[dict[str, int]] = [{}]
     null = {}
@@ -230,7 +230,7 @@ def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, r
         if of_kind:
             null.update(dict.fromkeys(of_kind, slice(len(moves), len(moves) + shifts)))
             moves += [{kind: lag} for lag in lags]
-    problems, judged, used = [], [], np.flatnonzero(real.segments >= 0)
+    problems, judging, used = [], [], np.flatnonzero(real.segments >= 0)
     for move in moves:
         pairs, moved = shifted_pairs(spaces, recording.variables, real.segments, recording.epochs, **move)
         targets = {
@@ -239,9 +239,9 @@ def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, r
             if not space.contrastive
         }
         problems.append(replace(real, pairs=pairs, targets=targets))
-        judged.append(shifted_pairs(spaces, recording.variables, testing, recording.epochs, **move)[0])
+        judging.append(shifted_pairs(spaces, recording.variables, validation, recording.epochs, **move)[0])
     seeds = rng.integers(np.iinfo(np.int32).max, size=len(problems)).tolist()
-    return _Task(problems, seeds, judged, testing, null)
+    return _Task(problems, seeds, judging, validation, null)
 
 
 def _train(
@@ -260,15 +260,19 @@ def _table(task: _Task, parameters: Mapping[str, Tensor], settings: Settings, sh
     real = task.problems[0]
     X, embedder = real.X.to(settings.device), Embedder(real.module, real.spaces)
     alike: dict[str, list[int]] = {}
-    for number, pairs in enumerate(task.judged):  # missing values may give copies rows of their own
+    for number, pairs in enumerate(task.validation_pairs):  # missing values may give copies rows of their own
         alike.setdefault(repr(pairs.rows), []).append(number)
     bits = np.empty((len(task.problems), len(real.spaces)))
     low = high = np.empty(0)
     for members in alike.values():
         fit = goodness_of_fit(
             *(embedder, {name: value[members].to(X.device) for name, value in parameters.items()}, real.spaces, X),
-            *(task.testing, [task.judged[k] for k in members], [task.problems[k].targets for k in members]),
-            batch=min(settings.batch_size, int((task.testing >= 0).sum())),
+            *(
+                task.validation_segments,
+                [task.validation_pairs[k] for k in members],
+                [task.problems[k].targets for k in members],
+            ),
+            batch=min(settings.batch_size, int((task.validation_segments >= 0).sum())),
             seed=task.seeds[0],
             temperatures=TEMPERATURES,
         )

@@ -1,14 +1,15 @@
-"""The inner loops worth writing by hand: log-sum-exp over negatives, a GELU layer with tangents, nearest points.
+"""Inner loops that are written by hand for speed: the sum over negatives, a layer of the encoder, nearest points.
 
-    reference.py    log-sum-exp by its definition, what the next two must equal
-    blocked.py      in blocks of references, plain torch: the CPU, and whatever the kernel does not know
-    streaming.py    one Triton kernel for each direction (tiles.py: its inner part; plan.py: what objectives share)
-    rows.py         values and tangents of a GELU layer, plain torch (rows_triton.py: one kernel for each direction)
-    pair.py         the same with the product before it, laid out for a CPU
-    nearest_triton.py    the nearest of all points; its plain form is in `ascribo.spaces.nearest`
+    terms.py        the protocol of a similarity, and how an objective is a sum of them
+    reference.py    log-sum-exp over negatives by its definition, which the next two must equal
+    blocked.py      the same in blocks of references, in plain torch: for a CPU, and for similarities of users
+    streaming.py    the same in Triton, for a GPU (tiles.py: its inner part; plan.py: what objectives share)
+    rows.py         a GELU layer on values and tangents, for a GPU (rows_triton.py: the Triton kernels)
+    pair.py         the same layer together with its matrix product, laid out for a CPU
+    nearest_triton.py    the nearest of many points, in Triton; the plain form is in `ascribo.spaces.nearest`
 
-The log-sum-exps choose by device, `ascribo.networks.dense` between rows and pair. Triton is imported on first
-use, and may be absent.
+A log-sum-exp is computed where its tensors are; `ascribo.networks.dense` chooses between rows and pair. Triton is
+imported at first use, and may be absent.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> 
 
 
 def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
-    """The same for several objectives, lists of terms, on shared references and negatives.
+    """`log_sum_exp` of several objectives (lists of terms) on the same references and negatives.
 
     Memory grows with the batch, never with its square.
 

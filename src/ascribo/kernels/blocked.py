@@ -1,4 +1,4 @@
-"""Log-sum-exp over negatives in blocks of references, in plain torch: memory bounded, gradient written out."""
+"""Log-sum-exp over negatives in plain torch, in blocks of references so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .terms import Term
 
 __all__ = ["log_sum_exp", "log_sum_exps"]
 
-BLOCK = 2**20
-"""Largest number of reference-negative pairs worked on at once: they should stay in a CPU's cache."""
+PAIRS_AT_ONCE = 2**20
+"""Largest number of pairs (reference, negative) that are computed at once: they should stay in a CPU's cache."""
 LOWEST = -80.0
 """Least exponent taken: exp(-80) is nothing beside 1, and below -87 a CPU's exp is ten times slower."""
 
@@ -23,7 +23,7 @@ class _LogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx, reference, negatives, terms):
         models, batch, _ = reference.shape
-        block = 4 * BLOCK if reference.is_cuda else BLOCK  # a GPU would rather be busy
+        block = 4 * PAIRS_AT_ONCE if reference.is_cuda else PAIRS_AT_ONCE  # a GPU would rather be busy
         rows = max(1, min(batch, block // (models * negatives.shape[-2])))
         out = reference.new_empty(models, batch)
         for start in range(0, batch, rows):

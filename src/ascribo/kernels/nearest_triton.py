@@ -1,4 +1,4 @@
-"""The nearest of many points to each of many targets by comparing all, without writing a distance down (Triton).
+"""The nearest of many points to each of many targets (Triton): all are compared, and no distance is kept.
 
 For more variables than a grid can hold. A program owns a block of targets of one model and walks over a share of
 the points; each of its lanes keeps the nearest it has met, and they are compared at the end.

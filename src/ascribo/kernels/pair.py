@@ -3,9 +3,9 @@
     values:    out = gelu(a),       a = W v + bias
     tangents:  out = gelu'(a)·s,    s = W t, a that of the value it belongs to
 
-Unit by unit in memory, (model, unit, sample): there a product has its long side last, which a CPU multiplies a
-seventh faster than the other way round, and each pointwise pass runs over one piece of memory. The gradients are
-those of `rows`, written out.
+Arrays are (model, unit, sample): with the long side last a CPU multiplies a seventh faster than the other way
+round, and what is done entry by entry runs over one piece of memory. The gradients are those of `rows`, written
+out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which coordinates enter which objective, cut so that objectives share the sums over common pieces."""
+"""Which coordinates enter which objective, in groups, so that what objectives share is summed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from .terms import Term
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["Plan", "make_plan"]
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Plan:
         return self.skip == 0 and self.last == dim
 
 
-def plan_of(objectives: Sequence[Sequence[Term]], dim: int) -> Plan:
+def make_plan(objectives: Sequence[Sequence[Term]], dim: int) -> Plan:
     """The plan of some objectives (lists of terms) on `dim` coordinates.
 
     >>> from ascribo.spaces.similarities import SquaredL2
-    >>> plan = plan_of([[(SquaredL2(), slice(0, 3))], [(SquaredL2(), slice(0, 6))]], 6)
+    >>> plan = make_plan([[(SquaredL2(), slice(0, 3))], [(SquaredL2(), slice(0, 6))]], 6)
     >>> plan.firsts, plan.lasts, plan.members  # 0:3 is in both (bits 01 and 10), 3:6 in the second alone
     ((0, 3), (3, 6), (3, 2))
     """

@@ -1,4 +1,4 @@
-"""Log-sum-exp over negatives by its definition, every pair in memory: what the other two must equal."""
+"""Log-sum-exp over negatives by its definition, with every pair in memory: what the fast forms must equal."""
 
 from __future__ import annotations
 

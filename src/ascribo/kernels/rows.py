@@ -1,4 +1,4 @@
-"""The pointwise part of a layer that carries values and tangents as rows of one matrix.
+"""A GELU layer, after its matrix product, on values and tangents that are rows of one matrix.
 
     value rows:    out = gelu(a),      a = row + bias
     tangent rows:  out = gelu'(a)·s,   s = row, a that of the value row it belongs to
@@ -8,8 +8,8 @@ and gt of value and tangent rows, is
 
     value rows:    gv·gelu'(a) + gt·s·gelu''(a)     tangent rows:  gt·gelu'(a)     bias: column sums of the former
 
-One Triton kernel each way; without Triton plain torch, which is what the kernels must equal. A CPU has a layer of
-its own (`pair`).
+Each way is one Triton kernel, or plain torch without Triton, which the kernels must equal. A CPU has a layer of its
+own (`pair`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Log-sum-exp over negatives on the GPU, without ever writing a pair to memory (Triton).
+"""Log-sum-exp over negatives on a GPU (Triton), without ever writing a pair to memory.
 
     out[s, i, o] = log Σ_j exp ψ_o(r_si, n_sj),    ψ_o = a sum of terms -Σ_k |r_k - n_k|ᵖ or Σ_k r_k n_k
 
@@ -22,9 +22,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .plan import Plan, plan_of
+from .plan import Plan, make_plan
 from .terms import Term
-from .tiles import LN_2, LOG2_E, LOWEST, energies_of, load_rows, pulled, statistics_of, weights_of
+from .tiles import LN_2, LOG2_E, LOWEST, compare, load_rows, load_statistics, pull, weigh
 
 __all__ = ["log_sum_exps", "supports"]
 
@@ -75,7 +75,7 @@ def _forward(
     for start in range(split * share, tl.minimum((split + 1) * share, N), OTHER):
         columns = start + tl.arange(0, OTHER)
         other = load_rows(negatives + model * n_model, columns, N, n_row, n_stride, not EVEN, SKIP, LAST)
-        energies = energies_of(own, other, columns < N, EVEN, FIRSTS, LASTS, POWERS, MEMBERS, OPENS)
+        energies = compare(own, other, columns < N, EVEN, FIRSTS, LASTS, POWERS, MEMBERS, OPENS)
         new_m, new_s = (), ()
         for o in tl.static_range(len(OPENS)):
             top = tl.maximum(m[o], tl.min(energies[o], 0) * -LOG2_E)
@@ -146,24 +146,24 @@ def _backward(
     size = model * (M if REFERENCES else N) * len(OPENS)
     largest, inverse, gradient = largest + size, inverse + size, gradient + model * g_model
     if REFERENCES:
-        m, c = statistics_of(largest, inverse, gradient, rows, M, g_row, g_stride, len(OPENS), True)
+        m, c = load_statistics(largest, inverse, gradient, rows, M, g_row, g_stride, len(OPENS), True)
     total = ()
     for _ in tl.static_range(SKIP, LAST):
         total = total + (tl.zeros([OWN], tl.float32),)
     for start in range(split * share, tl.minimum((split + 1) * share, N), OTHER):
         columns = start + tl.arange(0, OTHER)
         other = load_rows(other_rows + model * y_model, columns, N, y_row, y_stride, not EVEN, SKIP, LAST)
-        energies = energies_of(own, other, columns < N, EVEN, FIRSTS, LASTS, POWERS, MEMBERS, OPENS)
+        energies = compare(own, other, columns < N, EVEN, FIRSTS, LASTS, POWERS, MEMBERS, OPENS)
         if REFERENCES:
-            weights = weights_of(energies, m, c, 0)
+            weights = weigh(energies, m, c, 0)
         else:
-            mo, co = statistics_of(largest, inverse, gradient, columns, N, g_row, g_stride, len(OPENS), not EVEN)
-            weights = weights_of(energies, mo, co, 1)
+            mo, co = load_statistics(largest, inverse, gradient, columns, N, g_row, g_stride, len(OPENS), not EVEN)
+            weights = weigh(energies, mo, co, 1)
         new = ()
         for k in tl.static_range(LAST - SKIP):
             sum_k = total[k]
             for g in tl.static_range(len(FIRSTS)):
-                sum_k = pulled(
+                sum_k = pull(
                     own[k], other[k], weights, sum_k, k, FIRSTS[g], LASTS[g], POWERS[g], MEMBERS[g], LEADS[g]
                 )
             new = new + (sum_k,)
@@ -248,6 +248,6 @@ def supports(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence
 
 def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
     """log Σ_j exp ψ_o(r_i, n_j): (model, B, d), (model, N, d) -> (model, B, objective). Any strides."""
-    out = _LogSumExps.apply(reference, negatives, plan_of(objectives, reference.shape[-1]))
+    out = _LogSumExps.apply(reference, negatives, make_plan(objectives, reference.shape[-1]))
     assert isinstance(out, Tensor)
     return out

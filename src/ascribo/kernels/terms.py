@@ -1,4 +1,4 @@
-"""What the kernels compute: a similarity ψ as a sum of terms, each on a run of coordinates."""
+"""What a similarity ψ must offer, and how an objective is a sum of similarities, each on some coordinates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Similarity"]
 
 
 class Similarity(Protocol):
-    """ψ as a sum over coordinates, with the pieces the streamed loss needs.
+    """A similarity ψ of embeddings, with the gradients that the loss needs.
 
     Shapes: reference (model, B, d), other (model, N, d); `rowwise` takes shapes that broadcast. A similarity
     -Σ|a - b|ᵖ may say so by an attribute `exponent` = p of its class (0: the dot product); then the GPU kernel

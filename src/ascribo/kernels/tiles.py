@@ -1,4 +1,4 @@
-"""What one program of the streaming kernels does with a tile of pairs: load, compare, weigh, pull (Triton).
+"""What one program of the streaming kernels does with a tile of pairs (Triton): load, compare, weigh, pull.
 
 A tile is (other, own): the own rows lie along the threads, the others in registers, so that sums over `other` need
 no exchange between threads. Tuples hold one vector for each coordinate, or one tile for each objective. The
@@ -15,11 +15,11 @@ __all__ = [
     "LN_2",
     "LOG2_E",
     "LOWEST",
-    "energies_of",
+    "compare",
     "load_rows",
-    "pulled",
-    "statistics_of",
-    "weights_of",
+    "load_statistics",
+    "pull",
+    "weigh",
 ]
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -51,7 +51,7 @@ def power(x, P: tl.constexpr):
 
 
 @triton.jit
-def energy_of(x, y, P: tl.constexpr):
+def pair_energy(x, y, P: tl.constexpr):
     """-ψ on one coordinate: |x - y|ᴾ, or -x y for P = 0."""
     if P == 0:
         out = -x * y
@@ -63,7 +63,7 @@ def energy_of(x, y, P: tl.constexpr):
 
 
 @triton.jit
-def slope_of(x, y, P: tl.constexpr):
+def pair_slope(x, y, P: tl.constexpr):
     """∂ψ/∂x on one coordinate, without its factor P."""
     d = y - x
     if P == 0:
@@ -89,16 +89,16 @@ def load_rows(pointer, rows, end, row_stride, stride, MASKED: tl.constexpr, SKIP
 
 
 @triton.jit
-def piece_of(own, other, FIRST: tl.constexpr, LAST: tl.constexpr, P: tl.constexpr):
+def sum_energies(own, other, FIRST: tl.constexpr, LAST: tl.constexpr, P: tl.constexpr):
     """-ψ over coordinates FIRST:LAST of every pair: a tile (other, own)."""
-    out = energy_of(own[FIRST][None, :], other[FIRST][:, None], P)
+    out = pair_energy(own[FIRST][None, :], other[FIRST][:, None], P)
     for k in tl.static_range(FIRST + 1, LAST):
-        out += energy_of(own[k][None, :], other[k][:, None], P)
+        out += pair_energy(own[k][None, :], other[k][:, None], P)
     return out
 
 
 @triton.jit
-def energies_of(
+def compare(
     own,
     other,
     valid,
@@ -112,7 +112,7 @@ def energies_of(
     """-ψ_o of every pair, by objective; rows of `other` that are not valid are as far away as can be."""
     pieces = ()
     for g in tl.static_range(len(FIRSTS)):
-        pieces = pieces + (piece_of(own, other, FIRSTS[g], LASTS[g], POWERS[g]),)
+        pieces = pieces + (sum_energies(own, other, FIRSTS[g], LASTS[g], POWERS[g]),)
     out = ()
     for o in tl.static_range(len(OPENS)):
         energy = pieces[OPENS[o]]
@@ -124,7 +124,7 @@ def energies_of(
 
 
 @triton.jit
-def weights_of(energies, m, c, AXIS: tl.constexpr):
+def weigh(energies, m, c, AXIS: tl.constexpr):
     """∂loss/∂ψ of every pair, by objective: c · 2^(ψ · log₂e - m), m and c of the references along an axis."""
     out = ()
     for o in tl.static_range(len(m)):
@@ -134,7 +134,7 @@ def weights_of(energies, m, c, AXIS: tl.constexpr):
 
 
 @triton.jit
-def statistics_of(
+def load_statistics(
     largest, inverse, gradient, rows, end, g_row, g_stride, COUNT: tl.constexpr, MASKED: tl.constexpr
 ):
     """Maxima and (loss gradient / sum) of some references, by objective; zero from row `end` on."""
@@ -148,7 +148,7 @@ def statistics_of(
 
 
 @triton.jit
-def pulled(
+def pull(
     x,
     y,
     weights,
@@ -166,6 +166,6 @@ def pulled(
         for o in tl.static_range(LEAD + 1, len(weights)):
             if (MEMBER >> o) % 2 == 1:
                 weight += weights[o]
-        pull = tl.sum(weight * slope_of(x[None, :], y[:, None], P), 0)
-        total += pull if P <= 1 else pull * P
+        added = tl.sum(weight * pair_slope(x[None, :], y[:, None], P), 0)
+        total += added if P <= 1 else added * P
     return total

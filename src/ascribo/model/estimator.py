@@ -30,7 +30,7 @@ from ..training.settings import Settings
 from ..training.train import train
 from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
 from .fitted import FittedModel
-from .fitting import Prepared, finish, prepare, targets_of
+from .fitting import Prepared, finish, make_targets, prepare
 from .goodness import Fit, goodness_of_fit
 from .parameters import ContrastiveEstimator
 from .saving import save
@@ -193,7 +193,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         spaces, model = self.model_.spaces, self.model_.to(resolve_device(self.device))
         resolve_spaces(spaces, recording)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
-        targets = targets_of(spaces, recording, model.regressions)
+        targets = make_targets(spaces, recording, model.regressions)
         with one_thread():
             fit = goodness_of_fit(
                 *(model.embedder, model.parameters, spaces, model.standardise(recording.X)),

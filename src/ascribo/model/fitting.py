@@ -33,7 +33,7 @@ from ..training.train import train_many
 from .fitted import FittedModel
 from .goodness import TEMPERATURES, Fit, goodness_of_fit
 
-__all__ = ["Prepared", "finish", "fit_many", "prepare", "targets_of"]
+__all__ = ["Prepared", "finish", "fit_many", "make_targets", "prepare"]
 
 DECODED = 100_000
 """Most time steps a decoder is fitted to."""
@@ -43,15 +43,16 @@ DECODED = 100_000
 class Prepared:
     """A recording and the problem made of it.
 
-    judged, testing : pairs and segments of the held-out time; those of the training if nothing is held out.
+    validation_pairs, validation_segments : pairs and segments of the held-out time; those of the training if
+        nothing is held out.
     mean, scale : (channel,) float64, what the channels are standardised with.
     regressions : for each Regress space the mean and spread (2, dim) of its targets.
     """
 
     recording: Recording
     problem: Problem
-    judged: Pairs
-    testing: np.ndarray
+    validation_pairs: Pairs
+    validation_segments: np.ndarray
     mean: np.ndarray
     scale: np.ndarray
     regressions: dict[str, np.ndarray]
@@ -59,7 +60,7 @@ class Prepared:
     @property
     def held_out(self) -> bool:
         """Whether the goodness of fit is measured on time the encoders have not seen."""
-        return self.judged is not self.problem.pairs
+        return self.validation_pairs is not self.problem.pairs
 
 
 def prepare(
@@ -74,7 +75,7 @@ def prepare(
     """Standardise the channels, hold out blocks of time, index the pairs.
 
     one_scale : divide all channels by one number instead of each by its own standard deviation: attributions in the
-        channels' own units, as the papers have them.
+        channels' own units, as Schneider et al. (2025) have them.
     """
     module = build_encoder(encoder, recording.X.shape[1], sum(s.dim for s in spaces.values()))
     longest = int(np.bincount(recording.epochs).max())
@@ -83,7 +84,7 @@ def prepare(
             f"the encoder's window of {window} time steps is longer than the longest epoch ({longest}): use a "
             "shorter window or longer epochs."
         )
-    pairs, training, judged, testing = _split(recording, spaces, module, validation_fraction)
+    pairs, training, judging, validation = _split(recording, spaces, module, validation_fraction)
     statistics = {
         name: space.target_statistics(recording.variables, np.flatnonzero(training >= 0))
         for name, space in spaces.items()
@@ -93,12 +94,12 @@ def prepare(
     if one_scale:
         scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
     standard = standardise(recording.X, mean, scale)
-    targets = targets_of(spaces, recording, statistics)
+    targets = make_targets(spaces, recording, statistics)
     problem = Problem(module, spaces, contrastive_objectives(spaces, hybrid), standard, training, pairs, targets)
-    return Prepared(recording, problem, judged, testing, mean, scale, statistics)
+    return Prepared(recording, problem, judging, validation, mean, scale, statistics)
 
 
-def targets_of(
+def make_targets(
     spaces: Mapping[str, Space], recording: Recording, statistics: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """What the Regress spaces predict, standardised with their statistics: name -> (time, dim)."""
@@ -130,20 +131,28 @@ def finish(
         standard = problem.X.to(device)
         stacked = {name: value.to(device) for name, value in given.items()}
         fit = goodness_of_fit(
-            *(embedder, stacked, problem.spaces, standard, item.testing, item.judged, problem.targets),
-            batch=min(batch_size, int((item.testing >= 0).sum())),
+            *(
+                embedder,
+                stacked,
+                problem.spaces,
+                standard,
+                item.validation_segments,
+                item.validation_pairs,
+                problem.targets,
+            ),
+            batch=min(batch_size, int((item.validation_segments >= 0).sum())),
             seed=own[0],
             temperatures=TEMPERATURES,
         )
         # The way back from the embedding to the channels, from each step's neighbours in time.
         most = limit_time_steps(DECODED, standard.shape[1])
-        steps, neighbours = decoder_rows(epochs, most, np.random.default_rng(own[0]))
+        index, neighbours = decoder_rows(epochs, most, np.random.default_rng(own[0]))
         embed = partial(embedder.embed, stacked, standard, epochs)
         around = (embed(neighbours[:, 0]) + embed(neighbours[:, 1])) / 2
-        z = decoder_embedding(embed(steps), around, problem.spaces)
+        z = decoder_embedding(embed(index), around, problem.spaces)
         fits.append(fit)
         embeddings.append(z)
-        goals.append(standard[torch.from_numpy(steps).to(device)])
+        goals.append(standard[torch.from_numpy(index).to(device)])
     if alignments is None:
         each = zip(embeddings, prepared, fits, strict=True)
         aligned = [align(z, layout(p.problem.spaces), int(f.bits.sum(1).argmax())) for z, p, f in each]
@@ -233,9 +242,10 @@ def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.M
     epochs, variables = recording.epochs, recording.variables
     if fraction > 0:
         reach = max(space.reach for space in spaces.values())
-        training, testing = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * input_window(module)))
+        training, validation = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * input_window(module)))
         try:
-            return Pairs(spaces, variables, training), training, Pairs(spaces, variables, testing), testing
+            both = [Pairs(spaces, variables, segments) for segments in (training, validation)]
+            return both[0], training, both[1], validation
         except ValueError as error:
             warnings.warn(
                 f"nothing could be held out ({error}): the goodness of fit is measured on the training data. Use a "

@@ -1,9 +1,9 @@
 """A common basis for the seeds of a model.
 
-A block of the embedding is identified only up to a linear map (001, definition 2), so the blocks of two seeds
-differ by one. Each block is brought to unit covariance and then rotated onto that of a reference seed. In these
-*aligned coordinates* u, with z = mean + basis · u, maps of different seeds can be averaged, and the length of a
-block's row does not depend on the basis the seed happened to find.
+A block of the embedding is identified only up to a linear map (Schneider et al., 2025, definition 2), so the blocks
+of two seeds differ by one. Each block is brought to unit covariance and then rotated onto that of a reference seed.
+In these *aligned coordinates* u, with z = mean + basis · u, maps of different seeds can be averaged, and the length
+of a block's row does not depend on the basis the seed happened to find.
 """
 
 from __future__ import annotations

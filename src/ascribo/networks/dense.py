@@ -1,4 +1,4 @@
-"""The papers' MLP for a stack of models, values and tangents in one pass.
+"""The encoder of Schneider et al. (2025) for a stack of models: values and tangents in one pass.
 
 A tangent is what a direction in the input becomes at a layer: t = J·u, carried along by t' = gelu'(a)·(W t). With u
 standard normal ‖J·u‖² is an unbiased estimate of ‖J‖²_F, so the penalty comes out of the forward pass that the
@@ -17,14 +17,14 @@ from ..kernels.pair import gelu_pair
 from ..kernels.rows import gelu_rows
 from .encoders import Limit
 
-__all__ = ["Dense", "dense_of"]
+__all__ = ["Dense", "as_dense"]
 
 
-def dense_of(module: nn.Module) -> Dense | None:
-    """The short way through a module that is Linear, GELU, ..., Linear, Limit; None if it is another.
+def as_dense(module: nn.Module) -> Dense | None:
+    """A module made of Linear, GELU, ..., Linear, Limit as a `Dense`; None for any other module.
 
     >>> from ascribo import MLP
-    >>> dense_of(MLP((8, 8)).build(4, 2)).layers
+    >>> as_dense(MLP((8, 8)).build(4, 2)).layers
     ('0', '2', '4')
     """
     if not isinstance(module, nn.Sequential) or not isinstance(limit := module[-1], Limit):

@@ -1,4 +1,4 @@
-"""Encoders: from a step of the recording, or a window around it, to the embedding. Plain nn.Module.
+"""Encoders: from a time step of the recording, or a window around it, to the embedding.
 
 `MLP` and `Convolution` are descriptions; `.build(channels, dim)` makes the module. A module of the user's own
 takes (batch, channel), or (batch, channel, window) if it has an integer attribute `window` above 1, and returns
@@ -19,7 +19,7 @@ __all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window"]
 
 
 class Limit(nn.Module):
-    """Keeps the embedding in a box of half-width `scale`, as the theory asks (001, definition 1).
+    """Keeps the embedding in a box of half-width `scale`, as Schneider et al. (2025), definition 1, assume.
 
     kind : "hard" clips, "tanh" bends (scale · tanh(h / scale)), "none" leaves as is.
 
@@ -49,7 +49,7 @@ class Limit(nn.Module):
 @storable
 @dataclass(frozen=True)
 class MLP:
-    """The papers' encoder: three layers with GELU, then a linear layer and a limit (001, section 5).
+    """The encoder of Schneider et al. (2025), section 5: layers with GELU, then a linear layer and a limit.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class MLP:
 class Convolution:
     """A temporal convolution whose receptive field is exactly `window` time steps, centred on the step.
 
-    The first layer mixes channels at each step, the second weighs the window, the rest is the papers' MLP.
+    The first layer mixes channels at each step, the second weighs the window, the rest is as in `MLP`.
     Step t sees t - window // 2 to t + (window - 1) // 2; at the edge of an epoch the edge step is repeated.
 
     Examples

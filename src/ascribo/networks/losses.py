@@ -1,4 +1,4 @@
-"""Similarities and the generalized InfoNCE loss (001, equations 8-10; 002 for the spaces they belong to).
+"""The generalized InfoNCE loss of Schneider et al. (2025), equations 8 to 10.
 
     ℓ(x, x⁺, S) = -ψ(x, x⁺) + log Σ_{x⁻ ∈ S} exp ψ(x, x⁻)
 
@@ -45,8 +45,9 @@ def infonce(
     ----------
     reference, positive : (model, B, d).
     negatives : (model, N, d), shared by all references of a model.
-    terms : ψ as a sum of similarities on coordinates (001, equation 25); squared L2 on all by default.
-    count_positive : False: S holds the N negatives (the papers' loss; chance is log N, and with few negatives
+    terms : ψ as a sum of similarities on coordinates (Schneider et al., 2025, equation 25); squared L2 on all by
+        default.
+    count_positive : False: S holds the N negatives (the loss of the paper; chance is log N, and with few negatives
         in many dimensions the value may fall below log N - KL). True: S holds the positive and the first
         N - 1 negatives; log N minus it then is a lower bound of the information at any N, at most log N.
 
@@ -64,7 +65,7 @@ def infonce(
     if not count_positive:
         return infonces(reference, [positive], negatives, [terms])[:, 0]
     aligned = _rowwise(terms, reference, positive)
-    # For judging, now and then: not worth compiling a kernel for.
+    # used now and then, to measure the goodness of fit: not worth compiling a kernel for
     uniform = torch.logaddexp(aligned, kernels.blocked.log_sum_exp(reference, negatives[:, 1:], terms))
     return (uniform - aligned).mean(-1)
 

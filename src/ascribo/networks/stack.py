@@ -1,4 +1,4 @@
-"""A stack of encoders as one function: parameters have a seed axis, and one call serves all seeds."""
+"""A stack of encoders as one function: parameters have an axis of seeds, and one call computes all of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..data.segments import segment_bounds
 from ..data.standardised import StandardisedChannels
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
-from .dense import dense_of
+from .dense import as_dense
 from .encoders import Limit, input_window
 
 __all__ = ["Embedder"]
 
 LOG_TEMPERATURE = "log_temperature"
-CHUNK = {False: 2048, True: 65_536}
+TIME_STEPS_AT_ONCE = {"cpu": 2048, "cuda": 65_536}
 """Time steps embedded together, on a CPU (whose cache should hold a layer) and on a GPU (which should be busy)."""
 
 
@@ -36,7 +36,7 @@ class Embedder:
     def __init__(self, module: nn.Module, spaces: Mapping[str, Space]):
         self.window = input_window(module)
         skeleton = copy.deepcopy(module).to("meta")
-        self.dense = dense_of(module)
+        self.dense = as_dense(module)
         self._call = vmap(lambda parameters, x: functional_call(skeleton, parameters, (x,)), randomness="error")
         contrastive = {n: s for n, s in spaces.items() if s.contrastive}
         slices = layout(spaces)
@@ -131,10 +131,10 @@ class Embedder:
         parameters: Mapping[str, Tensor],
         X: Tensor | StandardisedChannels,
         epochs: np.ndarray,
-        steps: np.ndarray | None = None,
+        index: np.ndarray | None = None,
     ) -> Tensor:
-        """Embedding of some time steps (all by default) of a standardised recording: (seed, steps, dim)."""
-        return torch.cat(list(self.parts(parameters, X, epochs, steps)), 1)
+        """Embedding of the time steps `index` (all by default) of a standardised recording: (seed, time, dim)."""
+        return torch.cat(list(self.parts(parameters, X, epochs, index)), 1)
 
     @torch.no_grad()
     def parts(
@@ -142,13 +142,13 @@ class Embedder:
         parameters: Mapping[str, Tensor],
         X: Tensor | StandardisedChannels,
         epochs: np.ndarray,
-        steps: np.ndarray | None = None,
+        index: np.ndarray | None = None,
     ) -> Iterator[Tensor]:
-        """`embed` a chunk of time steps after the other: (seed, chunk, dim) each."""
+        """`embed`, some time steps after the other: (seed, some, dim) each."""
         first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
-        index = torch.arange(len(X)) if steps is None else torch.from_numpy(steps)
+        every = torch.arange(len(X)) if index is None else torch.from_numpy(index)
         seeds = len(next(iter(parameters.values())))
-        for part in index.to(X.device).split(CHUNK[X.is_cuda]):
+        for part in every.to(X.device).split(TIME_STEPS_AT_ONCE["cuda" if X.is_cuda else "cpu"]):
             x = self.gather(X, part, first, last)
             yield self(parameters, x.expand(seeds, *x.shape))
 

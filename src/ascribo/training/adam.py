@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Adam", "gradient_of"]
+__all__ = ["Adam", "differentiate"]
 
 
-def gradient_of(total: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+def differentiate(total: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
     """The gradient of a loss for each of the parameters, 0 for one that it does not depend on."""
     return torch.autograd.grad(total, list(parameters.values()), materialize_grads=True)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import stack_module_state
 
 from ..support.progress import bar
-from .adam import Adam, gradient_of
+from .adam import Adam, differentiate
 from .steps import STEPS_PER_CHUNK
 
 __all__ = ["decode", "decoder_jacobian", "fit_decoders", "losses"]
@@ -53,8 +53,8 @@ def fit_decoders(
     ----------
     inputs : arrays (time, dim). goals : arrays (time, channel), standardised, or counts if loss="poisson".
     which : for each decoder the number of its inputs and of its goals; they have the same time steps.
-    seeds : for each decoder the seed of its initial values and batches; it does not depend on its company, but that
-        the batches of all are no larger than the fewest rows of any.
+    seeds : for each decoder the seed of its initial values and batches. A decoder does not depend on the others of
+        its stack, except that all batches are as small as the fewest rows of any of them.
     rows : for each decoder the time steps it learns from; None for all.
     mask : (decoder, dim), 0 for inputs that a decoder does not get to see.
 
@@ -95,7 +95,7 @@ def fit_decoders(
                 value = u[index + shift[0]]
                 value = value if mask is None else value * mask[:, None]
                 total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
-                optimizer.step(gradient_of(total, parameters))
+                optimizer.step(differentiate(total, parameters))
             shown.advance(min(STEPS_PER_CHUNK, steps - start))
     return {name: value.detach() for name, value in parameters.items()}
 
@@ -103,8 +103,8 @@ def fit_decoders(
 class _Batches:
     """The rows that decoders learn from, step after step.
 
-    What a decoder draws depends on its seed and on how many rows it has. Few are different: variants that are
-    compared draw the same. So what is different is drawn once, and on the device each takes its own.
+    What a decoder draws depends on its seed and on how many rows it has, and many decoders have both in common. So
+    each different draw is made once, and on the device every decoder takes its own.
     """
 
     def __init__(self, own: Sequence[np.ndarray], seeds: Sequence[int], batch: int, device: torch.device):

@@ -1,7 +1,7 @@
 """The Jacobian penalty ‖J_f‖²_F and how its weight λ moves during training.
 
-The papers pick the largest λ that leaves the InfoNCE at its minimum, by hand (001, section 3). `Auto` does it
-while training: λ = 0 until the InfoNCE is flat, then as large as keeps it there, then held.
+Schneider et al. (2025), section 3, pick the largest λ that leaves the InfoNCE at its minimum, by hand. `Auto` does
+so while training: λ = 0 until the InfoNCE is flat, then as large as keeps it there, then constant.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def jacobian_penalty(embedding: Tensor, inputs: Tensor) -> Tensor:
     12.0
     """
     total = embedding.new_zeros(embedding.shape[0])
-    for row in torch.eye(embedding.shape[-1]).to(embedding):
+    for row in torch.eye(embedding.shape[-1], dtype=embedding.dtype, device=embedding.device):
         (pulled,) = torch.autograd.grad(embedding, inputs, row.expand_as(embedding), create_graph=True)
         total = total + pulled.flatten(2).square().sum(-1).mean(-1)
     return total
@@ -59,7 +59,7 @@ class Controller(Protocol):
 
 
 class Schedule(Protocol):
-    """What `penalty=` accepts besides a name or a number."""
+    """How λ moves during training: what `penalty=` takes besides "auto" and a number."""
 
     def begin(self, models: int, steps: int, chance: float) -> Controller:
         """A controller for one training run; chance is the summed InfoNCE of a collapsed embedding."""
@@ -69,7 +69,9 @@ class Schedule(Protocol):
 @storable
 @dataclass(frozen=True)
 class Ramp:
-    """The papers' schedule: λ = 0, then a linear ramp, then `weight` (001, section 5; fractions of all steps).
+    """λ = 0, then a linear ramp, then `weight`: the schedule of Schneider et al. (2025), section 5.
+
+    warmup, ramp : fractions of all training steps.
 
     >>> Ramp(0.1).begin(1, 20_000, 0.0).weights(3_750, 1).item()
     0.05
@@ -180,9 +182,9 @@ class _Search:
 
     def observe(self, loss: np.ndarray, penalty: np.ndarray) -> None:
         self.done += len(loss)
-        now = loss.mean(0)
+        newest = loss.mean(0)
         before = self.level
-        self.level = np.where(np.isnan(before), now, before + self.SMOOTH * (now - before))
+        self.level = np.where(np.isnan(before), newest, before + self.SMOOTH * (newest - before))
         progress = self.done / self.steps
         gain = np.maximum(self.chance - self.level, 1e-6)
         flat = (before - self.level < self.FLAT * gain) & (progress > self.plan.plateau_by / 4)
@@ -240,7 +242,7 @@ class _Side:
 
 
 def as_schedule(penalty) -> Schedule:
-    """The schedule behind `penalty=`: "auto", a number (held constant), or a schedule.
+    """The schedule behind `penalty=`: "auto", a number (constant), or a schedule.
 
     >>> as_schedule(0.1)
     Constant(weight=0.1, warmup=0.0, ramp=0.0)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .adam import Adam, gradient_of
+from .adam import Adam, differentiate
 from .noise import Noise
 from .settings import Settings
 from .source import Source
@@ -97,14 +97,14 @@ class Steps(ABC):
         """The losses by the name of their curve, and the gradient of each parameter."""
         if len(self.parts) == 1:
             loss = self.source.loss(self.parameters, batch, weight, noise)
-            losses, gradients = [loss], [gradient_of(loss.total, self.parameters)]
+            losses, gradients = [loss], [differentiate(loss.total, self.parameters)]
         else:
             losses, gradients = [], []
             for some in self.parts:
                 own = {name: value.detach()[some].requires_grad_() for name, value in self.parameters.items()}
                 loss = self.source.loss(own, batch[some], weight[some], None if noise is None else noise[some])
                 losses.append(loss)
-                gradients.append(gradient_of(loss.total, own))
+                gradients.append(differentiate(loss.total, own))
         join = lambda parts: parts[0] if len(parts) == 1 else torch.cat(parts)  # noqa: E731
         named = {name: join([getattr(loss, name) for loss in losses]) for name in self.curves}
         return named, [join(parts) for parts in zip(*gradients, strict=True)]

@@ -9,7 +9,7 @@ import torch
 
 import ascribo as asc
 from ascribo.model.fitting import prepare
-from ascribo.model.sessions.fitting import member_of
+from ascribo.model.sessions.fitting import as_member
 from ascribo.model.sessions.pairs import SessionPairs, joint_measures
 from ascribo.model.sessions.source import SessionSource
 from ascribo.training import loop as training
@@ -201,7 +201,7 @@ def test_saved_and_loaded_it_is_the_same_and_can_grow(mixed, tmp_path):
 def source(recordings, spaces=SPACES, seeds=(1, 2)):
     prepared = [prepare(r, spaces, encoder=asc.MLP((8,))) for r in recordings]
     measures = joint_measures(spaces, [r.variables for r in recordings])
-    pairs = SessionPairs(spaces, [member_of(p) for p in prepared], measures)
+    pairs = SessionPairs(spaces, [as_member(p) for p in prepared], measures)
     problems = [p.problem for p in prepared]
     return SessionSource(problems, spaces, contrastive_objectives(spaces, "whole"), pairs, seeds)
 

@@ -25,7 +25,7 @@ from ..fitting import Prepared, prepare
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
-from .fitting import fit_sessions, frozen_member, member_of, with_labels, with_targets
+from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
 from .landmarks import Landmarks, session_consistency
 from .pairs import SessionPairs, joint_measures
 
@@ -90,7 +90,7 @@ class SharedEmbedding(ContrastiveEstimator):
         statistics = joint_statistics(spaces, list(prepared.values()))
         prepared = {name: with_targets(part, statistics) for name, part in prepared.items()}
         measures = joint_measures(spaces, [recording.variables for recording in given.values()])
-        pairs = SessionPairs(spaces, [member_of(part) for part in prepared.values()], measures)
+        pairs = SessionPairs(spaces, [as_member(part) for part in prepared.values()], measures)
         overlap = check_overlap(pairs, list(given), list(given))
         draw = check_random_state(self.random_state).randint
         self.seeds_: list[int] = draw(np.iinfo(np.int32).max, size=self.seeds).tolist()
@@ -121,7 +121,7 @@ class SharedEmbedding(ContrastiveEstimator):
         statistics = {n: value for model in models.values() for n, value in model.regressions.items()}
         prepared = {name: with_targets(self._prepare(name, given[name], spaces), statistics)}
         measures = with_labels(self.measures_, prepared[name])
-        members = [member_of(prepared[name])]
+        members = [as_member(prepared[name])]
         members += [frozen_member(model, self.landmarks_[other]) for other, model in models.items()]
         pairs = SessionPairs(spaces, members, measures)
         overlap = check_overlap(pairs, [name, *models], [name])

@@ -18,13 +18,13 @@ from ...training.objective import contrastive_objectives
 from ...training.settings import Settings
 from ...training.train import train_source
 from ..fitted import FittedModel
-from ..fitting import Prepared, finish, targets_of
+from ..fitting import Prepared, finish, make_targets
 from ..goodness import Fit
 from .landmarks import Landmarks, keep_landmarks
 from .pairs import Measures, Member, SessionPairs
 from .source import SessionSource, learned_temperatures, own_parameters
 
-__all__ = ["FittedSession", "fit_sessions", "frozen_member", "member_of", "with_labels", "with_targets"]
+__all__ = ["FittedSession", "as_member", "fit_sessions", "frozen_member", "with_labels", "with_targets"]
 
 
 class FittedSession(NamedTuple):
@@ -124,7 +124,7 @@ def _curves(
     return mine
 
 
-def member_of(prepared: Prepared) -> Member:
+def as_member(prepared: Prepared) -> Member:
     """A session that is to be trained, as the pairs see it."""
     return Member(prepared.problem.spaces, prepared.recording.variables, prepared.problem.segments)
 
@@ -138,7 +138,7 @@ def frozen_member(model: FittedModel, marks: Landmarks) -> Member:
 def with_targets(prepared: Prepared, statistics: Mapping[str, np.ndarray]) -> Prepared:
     """The same with regressions whose targets are standardised in common for all sessions."""
     own = {name: statistics[name] for name in prepared.regressions}
-    targets = targets_of(prepared.problem.spaces, prepared.recording, own)
+    targets = make_targets(prepared.problem.spaces, prepared.recording, own)
     return replace(prepared, problem=replace(prepared.problem, targets=targets), regressions=own)
 
 

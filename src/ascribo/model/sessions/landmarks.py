@@ -90,7 +90,7 @@ def keep_landmarks(model: FittedModel, prepared: Prepared, kept: Mapping[str, np
     model : on the device to use. kept : by space, what is kept beside single time steps.
     """
     recording = prepared.recording
-    held = (prepared.testing >= 0) & prepared.held_out
+    held = (prepared.validation_segments >= 0) & prepared.held_out
     tested = _thin(np.flatnonzero(held), MOST // 2)
     steps = np.sort(np.r_[tested, _thin(np.flatnonzero(~held), MOST - len(tested))])
     X = model.standardise(recording.X)
