@@ -122,7 +122,7 @@ def leave_out(
     Returns the prepared problem, the stacked parameters, and for each model its (block left out or -1, seed).
     Models of one seed begin alike.
     """
-    prepared = prepare(data, spaces, encoder=asc.MLP(widths, limit="none"), validation_fraction=0.0)
+    prepared = prepare(data, spaces, encoder=asc.MLP(widths, limit="tanh"), validation_fraction=0.0)
     whole = prepared.problem
     names = [-1, *np.unique(blocks[blocks >= 0]).tolist()]
     problems, stack = [], []
