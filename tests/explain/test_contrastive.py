@@ -84,6 +84,20 @@ def test_a_block_matters_most_to_itself(fitted):
     assert own.mean() > 3 * abs(scores.values[~np.eye(10, dtype=bool)].mean())
 
 
+def test_conjugate_gradients_and_the_matrix_written_out_agree(fitted, monkeypatch):
+    model, data = fitted
+    options = {
+        "blocks": np.arange(600) // 200,
+        "references": 90,
+        "negatives": 40,
+        "damping": 0.05,
+        "tolerance": 1e-8,
+    }
+    whole = contrastive_examples(model, data, **options)
+    monkeypatch.setattr("ascribo.explain.contrastive.PRODUCTS", 0)
+    np.testing.assert_allclose(contrastive_examples(model, data, **options), whole, rtol=1e-4, atol=1e-8)
+
+
 def test_influence_is_the_first_order_of_retraining(fitted):
     """A few steps of Newton's method on the loss without a block go where the influence says."""
     loss, drawn, _, blocks = _loss(fitted, references=60, negatives=40)

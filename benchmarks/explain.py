@@ -1,0 +1,159 @@
+"""Label-free explanations beside dattri, the public SimplEx and captum behind a hand-written wrapper.
+
+    python -m benchmarks.explain --peer-python PATH      # of an environment with torch, captum and dattri 0.3.0
+
+The denoising autoencoder of MNIST (experiments.labelfree), trained briefly, on two threads. Each side computes the
+same thing on the same numbers; what each is off from the definition is measured on a few pairs. dattri is given one
+batch for all examples, its best case: with several it computes the gradients of the test examples again for each.
+Writes benchmarks/results/explain.json and exits with 0 only if every bar holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from ascribo import explain
+from experiments.labelfree.common import pretext_models
+from experiments.labelfree.data import images
+from experiments.labelfree.networks import Reconstruction
+from experiments.shared.rows import machine, write_json
+
+HERE = Path(__file__).parent
+console = Console(stderr=True)
+
+
+def clocked(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What some work returns, and the seconds it took."""
+    began = time.perf_counter()
+    found = work()
+    return found, time.perf_counter() - began
+
+
+class Peer:
+    """The other side: one process for each job, only the job itself is timed."""
+
+    def __init__(self, python: str, folder: Path, threads: int):
+        self.python, self.folder, self.threads = python, folder, threads
+
+    def __call__(self, job: str, **options: Any) -> tuple[np.ndarray, float]:
+        command = [self.python, str(HERE / "explain_peer.py"), str(self.folder), job, json.dumps(options)]
+        done = subprocess.run([*command, str(self.threads)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"the peer failed at {job}: {done.stderr[-1000:]}")
+        return np.load(self.folder / f"peer-{job}.npy"), json.loads(done.stdout.splitlines()[-1])["seconds"]
+
+
+def gradients(model: Any, x: torch.Tensor) -> torch.Tensor:
+    """Gradients of the reconstruction loss of each example, one after the other, by the definition."""
+    rows = []
+    for one in x:
+        model.zero_grad()
+        (model.decoder(model.encoder(one[None])) - one[None]).square().mean().backward()
+        rows.append(torch.cat([p.grad.flatten() for p in model.encoder.parameters()]))
+    model.zero_grad(set_to_none=True)
+    return torch.stack(rows)
+
+
+def off(scores: np.ndarray, wanted: np.ndarray) -> float:
+    """Largest difference, relative to the largest entry."""
+    few = tuple(slice(0, n) for n in wanted.shape)
+    return float(np.abs(scores[few] - wanted).max() / np.abs(wanted).max())
+
+
+def main() -> int:
+    """Measure, print, write; 0 if every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer-python", required=True)
+    parser.add_argument("--examples", type=int, default=1000, help="training, and test, examples")
+    parser.add_argument("--peer-examples", type=int, default=1000, help="the same for what is compared with dattri")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", default=str(HERE / "results" / "explain.json"))
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    data = images(max(5000, args.examples), args.examples)
+    model: Any = pretext_models("denoising", data, [0], epochs=args.epochs, device=torch.device("cpu")).models[0]
+    train, test = torch.from_numpy(data.train[: args.examples]), torch.from_numpy(data.test)
+    n = args.peer_examples
+    loss = Reconstruction(model.decoder)
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        state = {f"state/{name}": value.numpy() for name, value in model.state_dict().items()}
+        np.savez(Path(folder) / "problem.npz", train=train[:n].numpy(), test=test[:n].numpy(), **state)
+        peer = Peer(args.peer_python, Path(folder), args.threads)
+
+        console.print("TracIn")
+        wanted = (gradients(model, test[:8]) @ gradients(model, train[:8]).mT).numpy()
+        own = {"method": "tracin", "loss": loss}
+        ours, seconds = clocked(lambda: explain.examples(model.encoder, train[:n], test[:n], **own))
+        theirs, their_seconds = peer("tracin", batch=n)
+        found["tracin"] = {"seconds": seconds, "peer": their_seconds, "off": off(ours.values, wanted)}
+        found["tracin"] |= {"peer_off": off(theirs, wanted), "bar": 2.0}
+
+        console.print("influence, conjugate gradients on the Hessian, 4 test examples")
+        few = {"method": "influence", "curvature": "hessian", "damping": 1.0, "loss": loss, "batch_size": 1000}
+        ours, seconds = clocked(lambda: explain.examples(model.encoder, train[:n], test[:4], **few))
+        theirs, their_seconds = peer("influence", batch=n, damping=1.0, iterations=50, tests=4)
+        found["influence, Hessian"] = {"seconds": seconds, "peer": their_seconds, "bar": 2.0}
+        found["influence, Hessian"]["difference"] = off(theirs, ours.values)
+
+        console.print("all examples: TracIn and influence, within three minutes each")
+        for name, options in (("tracin", own), ("influence", {"method": "influence", "loss": loss})):
+            _, seconds = clocked(lambda options=options: explain.examples(model.encoder, train, test, **options))
+            found[f"{name}, {args.examples} x {args.examples}"] = {"seconds": seconds, "limit": 180.0}
+
+        console.print("SimplEx")
+        mine, seconds = clocked(lambda: explain.examples(model.encoder, train[:n], test[:n], method="simplex"))
+        theirs, their_seconds = peer("simplex")
+        found["simplex"] = {"seconds": seconds, "peer": their_seconds, "bar": 50.0}
+        found["simplex"] |= {"largest": float(mine.distance.max()), "peer_largest": float(theirs.max())}
+        found["simplex"]["never_worse"] = bool((mine.distance.values <= theirs + 1e-6).all())
+
+        console.print("features")
+        for method, theirs_name in (
+            ("integrated_gradients", "IntegratedGradients"),
+            ("gradient_shap", "GradientShap"),
+        ):
+            options = {"method": method, "batch_size": 256}
+            ours, seconds = clocked(lambda options=options: explain.features(model.encoder, test[:n], **options))
+            theirs, their_seconds = peer("features", method=theirs_name)
+            found[method] = {"seconds": seconds, "peer": their_seconds, "bar": 1.0}
+            for side, scores in (("residual", ours), ("peer_residual", theirs)):
+                worst = explain.completeness_residual(model.encoder, test[:n], scores)
+                found[method][side] = float(np.median(worst))
+    held = verdict(found)
+    write_json(Path(args.out), {"machine": machine(), "arguments": vars(args), "found": found, "held": held})
+    return 0 if all(held.values()) else 1
+
+
+def verdict(found: dict[str, dict[str, Any]]) -> dict[str, bool]:
+    """Print what was measured, and say which bars hold."""
+    table = Table("", "seconds", "peer", "ratio", "bar", "more")
+    held = {}
+    for name, row in found.items():
+        ratio = row["peer"] / row["seconds"] if "peer" in row else None
+        fast = ratio >= row["bar"] if ratio is not None else row["seconds"] <= row["limit"]
+        right = row.get("never_worse", True) and row.get("off", 0) < 1e-5
+        held[name] = bool(fast and right)
+        more = ", ".join(f"{k} {v:.2g}" for k, v in row.items() if k not in ("seconds", "peer", "bar", "limit"))
+        shown = ("", "") if ratio is None else (f"{row['peer']:.2f}", f"{ratio:.1f}")
+        table.add_row(name, f"{row['seconds']:.2f}", *shown, str(row.get("bar", row.get("limit"))), more)
+    console.print(table)
+    return held
+
+
+if __name__ == "__main__":
+    sys.exit(main())
