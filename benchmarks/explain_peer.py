@@ -40,8 +40,8 @@ def task(model: Autoencoder):
     whole = torch.nn.Sequential(model.encoder, model.decoder).eval()
 
     def loss(parameters, pair):
-        x, goal = pair
-        return (functional_call(whole, parameters, (x[None],)) - goal[None]).square().mean()
+        x, goal = (part if part.ndim == 4 else part[None] for part in pair)  # dattri passes one image or a batch
+        return (functional_call(whole, parameters, (x,)) - goal).square().mean()
 
     return AttributionTask(loss_func=loss, model=whole, checkpoints=[whole.state_dict()]), whole
 
