@@ -6,6 +6,7 @@ All take scores as `features` and `examples` give them; none needs to know how t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 
-def mask_features(X, scores, size: int, baseline=0.0):
+def mask_features(X: Any, scores: Any, size: int, baseline: Any = 0.0) -> Any:
     """The examples with their `size` highest-scoring features replaced by the baseline, in the kind of X.
 
     scores : in the shape of X (example, ...). baseline : number, one example (...), or one for each (example, ...).
@@ -46,7 +47,9 @@ def mask_features(X, scores, size: int, baseline=0.0):
     return masked.numpy() if isinstance(X, np.ndarray) else masked
 
 
-def latent_shift(encoder, X, scores, sizes: Sequence[int], *, baseline=0.0, batch_size: int = 1024) -> xr.DataArray:
+def latent_shift(
+    encoder: Any, X: Any, scores: Any, sizes: Sequence[int], *, baseline: Any = 0.0, batch_size: int = 1024
+) -> xr.DataArray:
     """How far the representation moves when an example's most important features are masked.
 
     ‖f(x) - f(x with the features replaced by the baseline)‖ for each number of features in `sizes`: DataArray
@@ -105,7 +108,7 @@ def map_correlation(first, second, *, kind: str = "pearson") -> float:
     if kind == "pearson":
         return float(np.corrcoef(a, b)[0, 1])
     if kind == "spearman":
-        return float(stats.spearmanr(a, b).statistic)
+        return float(stats.spearmanr(a, b)[0])  # type: ignore[arg-type]
     raise ValueError(f"kind={kind!r}: expected 'pearson' or 'spearman'.")
 
 
