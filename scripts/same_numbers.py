@@ -204,8 +204,12 @@ CASES = {f.__name__: f for f in (hybrid, spaces, counts, settings, sessions, sav
 
 
 def arrays_of(name, value):
-    """A value as named arrays: a table as its numbers and its text, a dict or dataset part by part."""
+    """A value as named arrays: a table as its numbers and its text, a dict or dataset part by part.
+
+    The columns of a table are taken by name: their order is no number.
+    """
     if isinstance(value, pd.DataFrame):
+        value = value.loc[:, sorted(value.columns, key=str)]
         numbers = value.select_dtypes(["number", "bool"])
         text = value.drop(columns=numbers.columns).astype(str).to_numpy().ravel()
         return {name: numbers.to_numpy(float), f"{name} (text)": np.array([*map(str, value.columns), *text])}
