@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..support.circle import wrap
 from ..support.names import check_unique, suggest
 from .arrays import column_labels
 from .registry import find_time_series
@@ -283,12 +284,10 @@ def _aligned(
     low, high = numbers[np.where(before, left, right)], numbers[np.where(after, right, left)]
     ahead = high - low
     if period is not None:
-        ahead = np.mod(ahead + period / 2, period) - period / 2
+        ahead = wrap(ahead, period, -period / 2)
     out = low + share * ahead
     if period is not None:
-        base = -period / 2 if numbers.min() < 0 else 0.0
-        out = np.mod(out - base, period) + base
-        out = np.where(out >= base + period, base, out)  # what rounding has put on the end
+        out = wrap(out, period, -period / 2 if numbers.min() < 0 else 0.0)
     return pd.Series(np.where(sound, out, np.nan))
 
 
