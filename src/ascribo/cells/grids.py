@@ -9,10 +9,10 @@ from scipy.ndimage import map_coordinates
 __all__ = ["autocorrelograms", "score_grids"]
 
 LEAST = 0.3
-"""A grid score needs at least this share of the bins of a square autocorrelogram to be known."""
+"""A ring must hold at least this share of a quarter of the autocorrelogram's bins for a grid score."""
 TURNS = (30, 60, 90, 120, 150)
 WIDTHS = 8
-"""Outer edges of the ring that are tried, from just beyond the central peak to the end of the autocorrelogram."""
+"""How many outer edges of the ring are tried, from beyond the central peak to the end of the autocorrelogram."""
 
 
 def score_grids(maps: np.ndarray) -> np.ndarray:
@@ -39,9 +39,9 @@ def score_grids(maps: np.ndarray) -> np.ndarray:
 
 
 def autocorrelograms(maps: np.ndarray) -> np.ndarray:
-    """Correlation of each map (cell, bin, bin) with itself moved, over the bins that both know.
+    """Correlation of each map (cell, bin, bin) with itself moved, over the bins that are known in both.
 
-    (cell, 2 bin - 1, 2 bin - 1), the middle 1; NaN where fewer than 10 bins are shared.
+    (cell, 2 bin - 1, 2 bin - 1), 1 in the middle; NaN where fewer than 10 bins are known in both.
     """
     n = maps.shape[-1]
     known = np.isfinite(maps)

@@ -1,9 +1,11 @@
 """The classical scores of cells in a navigating animal, each with a shuffle test, for all cells at once.
 
 Rate maps, spatial information (Skaggs et al., 1996), grid score (Sargolini et al., 2006), head-direction vector
-length and speed score. Cells are channels; their values are rates or counts. The shuffle test turns the behaviour
-against the cells: the steps are laid on a circle and one is shifted against the other, at least `min_shift` seconds
-either way, which keeps the course of both. Steps whose behaviour is missing are left out of both before that.
+length and speed score. Cells are channels; their values are rates or counts.
+
+The shuffle test shifts the behaviour in time against the cells, by at least `min_shift` seconds, what is pushed out
+at the end coming back in at the start. Each keeps its own course, and what they have to do with each other is lost.
+Time steps at which the behaviour is missing are left out of both first.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import xarray as xr
 from scipy.ndimage import gaussian_filter
 
 from ..data.recording import Recording
+from ..support.circle import check_period
 from .grids import score_grids
 
 __all__ = [
@@ -40,8 +43,10 @@ def rate_maps(
 ) -> xr.DataArray:
     """Mean of every channel in each bin of one or two variables, occupancy normalised: DataArray (channel, x, y).
 
-    bins : along each variable, over its range. smooth : standard deviation in bins of the Gaussian by which both
-    the sums and the occupancy are smoothed. NaN where the animal has not been. Coordinates: centres of the bins.
+    bins : number along each variable, over its range.
+    smooth : standard deviation, in bins, of the Gaussian that the sums and the occupancy are both smoothed with.
+
+    NaN where the animal has not been. The coordinates are the centres of the bins.
 
     Examples
     --------
@@ -73,20 +78,22 @@ def spatial_information(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Σ P r/r̄ log₂ r/r̄ over bins of position, in bits per spike: DataFrame with channel, score, p and chance.
+    """Spatial information in bits per spike: DataFrame with channel, score, p and chance.
 
-    variables : one, as on a track, or two. Rates are taken from 0 on: a channel that goes below is lifted by its
-    least value. Few spikes lie in few bins whatever the cell does: `chance` is what that alone gives, on average.
+    Σ P r/r̄ log₂ r/r̄ over bins of position, where P is the share of time in a bin, r the rate there and r̄ the mean
+    rate. variables : one, as on a track, or two. A rate cannot be negative: a channel that goes below 0 is raised
+    so that its least value is 0. A few spikes lie in few bins whatever the cell does: `chance` is the mean of the
+    score over the shuffles, which that alone explains.
     """
     kept, values, names = _known(recording, variables, (1, 2))
     bin_of, _ = assign_bins(values, bins)
-    X, shape = _lifted(recording.X[kept]), (bins,) * len(names)
+    X, shape = _raised(recording.X[kept]), (bins,) * len(names)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
         weights = Binned(np.roll(bin_of, shift), bins ** len(names))
         return _information(smooth_maps(weights.sums(X), weights.counts, shape, smooth), weights.counts)
 
-    return _tested(recording, X, score, kept, shuffles, min_shift, seed)
+    return _test_by_shifts(recording, X, score, kept, shuffles, min_shift, seed)
 
 
 def grid_score(
@@ -99,11 +106,11 @@ def grid_score(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How much a rate map looks like itself turned by 60° rather than 30°: channel, score, p and chance.
+    """Grid score, how much a map looks like itself turned by 60° rather than 30°: channel, score, p and chance.
 
-    The autocorrelogram of the rate map, in a ring around its central peak, is correlated with itself turned: the
-    least of the correlations at 60 and 120 degrees, less the greatest at 30, 90 and 150. Of several outer edges of
-    the ring the best counts. NaN for a channel whose autocorrelogram has no ring.
+    The autocorrelogram of the rate map, in a ring around its central peak, is correlated with itself turned. The
+    score is the smaller of the correlations at 60 and 120 degrees less the greatest of those at 30, 90 and 150; the
+    best of several outer edges of the ring counts. NaN for a channel whose autocorrelogram has no such ring.
     """
     kept, values, _ = _known(recording, variables, (2,))
     bin_of, _ = assign_bins(values, bins)
@@ -112,7 +119,7 @@ def grid_score(
         weights = Binned(np.roll(bin_of, shift), bins**2)
         return score_grids(smooth_maps(weights.sums(X), weights.counts, (bins, bins), smooth))
 
-    return _tested(recording, recording.X[kept], score, kept, shuffles, min_shift, seed)
+    return _test_by_shifts(recording, recording.X[kept], score, kept, shuffles, min_shift, seed)
 
 
 def head_direction_score(
@@ -128,12 +135,13 @@ def head_direction_score(
     """Length of the mean vector of the tuning curve, 0 to 1: DataFrame with channel, score, p and chance.
 
     The curve is occupancy normalised, so that directions the animal prefers do not count more. A channel that goes
-    below 0 is lifted by its least value.
+    below 0 is raised so that its least value is 0. period : full turn of the variable, 360 for degrees.
     """
     kept, values, _ = _known(recording, [variable], (1,))
+    check_period(variable, values[:, 0], period)
     bin_of = np.minimum((values[:, 0] / period % 1 * bins).astype(np.int64), bins - 1)
     circle = np.exp(2j * np.pi * (np.arange(bins) + 0.5) / bins)
-    X = _lifted(recording.X[kept])
+    X = _raised(recording.X[kept])
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
         weights = Binned(np.roll(bin_of, shift), bins)
@@ -141,7 +149,7 @@ def head_direction_score(
         total = curve.sum(1)
         return np.abs(curve @ circle) / np.where(total > 0, total, np.nan)
 
-    return _tested(recording, X, score, kept, shuffles, min_shift, seed)
+    return _test_by_shifts(recording, X, score, kept, shuffles, min_shift, seed)
 
 
 def speed_score(
@@ -152,7 +160,7 @@ def speed_score(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Size of the correlation with speed: channel, score, p and chance. (Cells may slow down with speed.)"""
+    """Size of the correlation with speed, whatever its sign: DataFrame with channel, score, p and chance."""
     kept, values, _ = _known(recording, [variable], (1,))
     X = recording.X[kept] - recording.X[kept].mean(0)
     speed = values[:, 0] - values[:, 0].mean()
@@ -161,7 +169,7 @@ def speed_score(
     def score(X: np.ndarray, shift: int) -> np.ndarray:
         return np.abs(np.roll(speed, shift) @ X) / np.where(norm > 0, norm, np.nan)
 
-    return _tested(recording, X, score, kept, shuffles, min_shift, seed)
+    return _test_by_shifts(recording, X, score, kept, shuffles, min_shift, seed)
 
 
 def cell_scores(
@@ -179,7 +187,8 @@ def cell_scores(
 ) -> pd.DataFrame:
     """All scores of all channels, one row each: spatial_information, grid, head_direction, speed, each with its p.
 
-    head_direction, speed : names of the variables, None to leave the score out. period : full turn of the former.
+    head_direction, speed : names of the variables, None to leave the score out. period : full turn of the head
+    direction, 360 for degrees. The rest is as of the single scores.
 
     Examples
     --------
@@ -206,7 +215,10 @@ def cell_scores(
 
 
 class Binned:
-    """Steps sorted by bin, so that sums over bins are sums over runs. The smallest thing that makes them fast."""
+    """Time steps sorted by bin: a sum over a bin is then a sum over neighbours, which is fast for many channels.
+
+    bin_of : (time,) number of the bin of each time step. bins : how many there are.
+    """
 
     def __init__(self, bin_of: np.ndarray, bins: int):
         self.order = np.argsort(bin_of, kind="stable")
@@ -215,14 +227,14 @@ class Binned:
         self.starts = np.r_[0, np.cumsum(self.counts[self.used]).astype(int)[:-1]]
 
     def sums(self, X: np.ndarray) -> np.ndarray:
-        """(time, channel) -> sums over the steps of each bin: (channel, bin)."""
+        """(time, channel) -> sums over the time steps of each bin: (channel, bin)."""
         out = np.zeros((len(self.counts), X.shape[1]))
         out[self.used] = np.add.reduceat(X[self.order], self.starts, axis=0, dtype=np.float64)
         return out.T
 
 
 def smooth_maps(sums: np.ndarray, counts: np.ndarray, shape: tuple[int, ...], smooth: float) -> np.ndarray:
-    """Occupancy-normalised maps (channel, *shape), NaN where nobody was. sums (channel, bin), counts (bin,)."""
+    """Occupancy-normalised maps (channel, *shape) from sums (channel, bin) and counts (bin,), NaN at counts of 0."""
     occupied = counts.reshape(shape)
     values = sums.reshape(-1, *shape)
     if smooth:
@@ -236,7 +248,7 @@ def smooth_maps(sums: np.ndarray, counts: np.ndarray, shape: tuple[int, ...], sm
 
 
 def _information(maps: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Skaggs' information in bits per spike, from maps (cell, bin, bin) and the occupancy (bins²,)."""
+    """Spatial information in bits per spike, from maps (cell, bin, bin) and the occupancy (bins²,)."""
     maps = maps.reshape(len(maps), -1)
     share = np.where(np.isfinite(maps), counts, 0.0)
     share = share / share.sum(1, keepdims=True)
@@ -249,15 +261,15 @@ def _information(maps: np.ndarray, counts: np.ndarray) -> np.ndarray:
         )
 
 
-def _lifted(X: np.ndarray) -> np.ndarray:
-    """Channels that go below 0 moved so that their least value is 0: a rate cannot be negative."""
+def _raised(X: np.ndarray) -> np.ndarray:
+    """Channels that go below 0 raised so that their least value is 0: a rate cannot be negative."""
     return X - np.minimum(X.min(0), 0)
 
 
 def _known(
     recording: Recording, variables: str | Sequence[str], wanted: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The steps at which all variables are known, their values there, and their names: (n,), (n, k).
+    """The time steps at which all variables are known, their values there, and their names: (n,), (n, k).
 
     wanted : how many variables there may be.
     """
@@ -276,7 +288,7 @@ def _known(
 
 
 def assign_bins(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The bin of each step, (n,), numbered along the last variable, and the edges along each."""
+    """The bin of each time step, (n,), numbered along the last variable first, and the edges along each."""
     edges = [np.linspace(column.min(), max(column.max(), column.min() + 1e-12), bins + 1) for column in values.T]
     each = [
         np.minimum((column - own[0]) / (own[-1] - own[0]) * bins, bins - 1).astype(np.int64)
@@ -285,7 +297,7 @@ def assign_bins(values: np.ndarray, bins: int) -> tuple[np.ndarray, list[np.ndar
     return np.asarray(np.ravel_multi_index(each, (bins,) * len(each))), edges
 
 
-def _tested(
+def _test_by_shifts(
     recording: Recording,
     X: np.ndarray,
     score: Callable[[np.ndarray, int], np.ndarray],
@@ -294,19 +306,24 @@ def _tested(
     min_shift: float,
     seed: int,
 ) -> pd.DataFrame:
-    """Scores; how often turned behaviour reaches them, p = (1 + reached) / (1 + shuffles); its mean, `chance`."""
+    """Scores, with their p and chance from the shuffles.
+
+    score : (channels, shift) -> scores, the behaviour being shifted by so many time steps.
+
+    p is the share of shuffles that reach the score, (1 + reached) / (1 + shuffles); chance is the mean over shuffles.
+    """
     real = score(X, 0)
-    turned = [score(X, int(shift)) for shift in _shifts(recording, kept, shuffles, min_shift, seed)]
+    shifted = [score(X, int(shift)) for shift in _shifts(recording, kept, shuffles, min_shift, seed)]
     table = pd.DataFrame({"channel": recording.channel_names, "score": real, "p": np.nan, "chance": np.nan})
-    if turned:
-        others = np.nan_to_num(np.stack(turned), nan=-np.inf)
+    if shifted:
+        others = np.nan_to_num(np.stack(shifted), nan=-np.inf)
         table["p"] = np.where(np.isfinite(real), (1 + (others >= real).sum(0)) / (1 + len(others)), np.nan)
         table["chance"] = np.where(np.isfinite(real), np.where(np.isfinite(others), others, 0.0).mean(0), np.nan)
     return table
 
 
 def _shifts(recording: Recording, kept: np.ndarray, number: int, least: float, seed: int) -> np.ndarray:
-    """Shifts in steps, at least `least` seconds (by the median time step) either way."""
+    """Shifts in time steps, at least `least` seconds (by the median time step) either way round."""
     if not number:
         return np.empty(0, dtype=int)
     inside = np.diff(recording.epochs) == 0

@@ -29,7 +29,7 @@ from ..attribution.encoded import seed_weights
 from ..attribution.maps import AttributionMaps
 from ..data.accept import as_recording
 from ..data.recording import Recording
-from ..metrics.agreement import _embedding, mean_over_pairs, means_by_label, pairwise_r2
+from ..metrics.agreement import check_embedding, mean_over_pairs, means_by_label, pairwise_r2
 from ..model.estimator import ContrastiveEmbedding
 from ..spaces.base import layout, reported
 
@@ -67,7 +67,7 @@ def consistency(embeddings, weight: str = "variance") -> pd.DataFrame:
     if weight not in ("variance", "direction"):
         raise ValueError(f"weight={weight!r}: expected 'variance' or 'direction'.")
     named = _named(embeddings)
-    arrays = [_embedding(z, name) for name, z in named.items()]
+    arrays = [check_embedding(z, name) for name, z in named.items()]
     if len({len(z) for z in arrays}) > 1:
         raise ValueError(
             f"embeddings of {[len(z) for z in arrays]} time steps: expected the same steps of all of them. Compare "
@@ -211,7 +211,7 @@ def split_half(
     z = [half.transform(recording) for half in fitted]
     rows = []
     for name, where in {**layout(fitted[0].model_.spaces), WHOLE: slice(None)}.items():
-        block = [_embedding(one[:, where], name) for one in z]
+        block = [check_embedding(one[:, where], name) for one in z]
         by_direction, by_variance = (mean_over_pairs(pairwise_r2(block, w)) for w in ("direction", "variance"))
         rows.append({"space": name, "consistency": by_direction, "variance_weighted": by_variance})
     scores = [_scores(half, recording, method, samples) for half in fitted]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = []
+__all__ = ["check_embedding", "mean_over_pairs", "means_by_label", "pairwise_r2"]
 
 DEAD = 1e-6
 """Spread of a direction, relative to the widest one, under which it is rounding."""
@@ -23,7 +23,7 @@ def means_by_label(
     """
     arrays, tables = [], []
     for (name, z), label in zip(embeddings.items(), labels, strict=True):
-        arrays.append(_embedding(z, name))
+        arrays.append(check_embedding(z, name))
         tables.append(pd.DataFrame(np.asarray(label)))
         if len(arrays[-1]) != len(tables[-1]):
             raise ValueError(f"embedding {name!r} has {len(arrays[-1])} time steps, its labels {len(tables[-1])}.")
@@ -47,7 +47,8 @@ def means_by_label(
     return means
 
 
-def _embedding(z: Any, name: Any) -> np.ndarray:
+def check_embedding(z: Any, name: Any) -> np.ndarray:
+    """An embedding (time, dim) in float64, all of it finite. name : of the embedding, in messages."""
     values = np.asarray(z, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError(f"embedding {name!r} has shape {values.shape}: expected (time, dim), all of it finite.")

@@ -1,13 +1,14 @@
 """Decoding: how well variables can be read from an embedding, or from the channels, on time that was held out.
 
-Time is cut into blocks, the folds take them in turn, and a fold's decoders learn from no step within `gap` steps of
-one they are tested on: neighbours in time are nearly copies of each other, and a decoder that has seen one knows
-the other.
+Time is cut into blocks, which the folds take in turn. The decoders of a fold learn from no time step that is less
+than `gap` steps from one they are tested on: neighbours in time are nearly copies of each other, and a decoder that
+has seen one knows the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
+from ..data.arrays import ArrayLike
 from ..data.labels import row_labels
 from ..data.recording import Recording
 from ..data.validation import as_table
+from ..support.circle import check_period, short_way
 
 __all__ = ["decode_variables", "time_folds"]
 
@@ -26,10 +29,12 @@ COLUMNS = ["variable", "decoder", "median_error", "r2", "accuracy", "constant_er
 
 
 def time_folds(steps: int, folds: int = 5, blocks: int = 20, gap: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each fold the steps to train on and those to test on.
+    """For each fold the time steps to train on and those to test on.
 
-    Time is cut into `blocks` blocks of equal length, which the folds test on in turn. Steps closer than `gap` to
-    any step that a fold tests on are not trained on: two that are `gap` apart may be.
+    steps : number of time steps.
+
+    They are cut into `blocks` blocks of equal length, which the folds test on in turn. Time steps closer than `gap`
+    to any step that a fold tests on are not trained on.
 
     >>> train, test = time_folds(12, folds=2, blocks=4, gap=2)[0]
     >>> test.tolist(), train.tolist()
@@ -58,8 +63,8 @@ def time_folds(steps: int, folds: int = 5, blocks: int = 20, gap: int = 0) -> li
 
 
 def decode_variables(
-    X: Any,
-    variables: Any = None,
+    X: ArrayLike | Recording,
+    variables: ArrayLike | Mapping | None = None,
     *,
     together: Mapping[str, Sequence[str]] | None = None,
     circular: Sequence[str] = (),
@@ -77,20 +82,21 @@ def decode_variables(
     ----------
     X : (time, dim), an embedding or channels; or a `Recording`, of which the channels are taken.
     variables : DataFrame or dict of 1-D arrays, one entry per time step; None: those of the recording. Text,
-        categories and booleans are labels, which are classified; numbers are predicted. Steps at which a variable
-        is missing are left out for it.
+        categories and booleans are labels, which are classified; numbers are predicted. Time steps at which a
+        variable is missing are left out for it. Rows are matched by label, where X and the variables have labels:
+        see `Recording`.
     together : name -> variables that are decoded as one, such as {"position": ["x", "y"]}; the error is then the
         Euclidean distance.
     circular, period : names of angles, and their full turn; their errors are taken on the circle.
-    decoders : "knn" (mean, or majority, of the `neighbours` nearest training steps by `metric`, "euclidean" or
-        "cosine") and "linear" (ridge, or logistic regression).
+    decoders : "knn" (the mean, or majority, of the `neighbours` nearest time steps of the training part by
+        `metric`, "euclidean" or "cosine") and "linear" (ridge, or logistic regression).
     folds, blocks, gap : see `time_folds`. gap=None is a tenth of a block.
 
     Returns
     -------
-    DataFrame: variable, decoder, median_error (in the variable's unit), r2, accuracy (labels only), and what a
-    constant has: constant_error, the median error of the training steps' median (mean direction for angles), or
-    constant_accuracy, that of their commonest label; steps, how many were tested.
+    DataFrame with columns variable, decoder, median_error (in the variable's unit), r2 and accuracy (labels only).
+    To compare with: constant_error, the median error of always answering the median (for angles the mean
+    direction), and constant_accuracy, that of always answering the commonest label. steps: how many were tested.
 
     Examples
     --------
@@ -102,17 +108,16 @@ def decode_variables(
     >>> bool(table["median_error"][0] < 0.05 < 1 < table["constant_error"][0]), bool(table["accuracy"][2] > 0.95)
     (True, True)
     """
-    labels = row_labels(X)
+    rows = row_labels(X)
     if isinstance(X, Recording):
         variables = X.variables if variables is None else variables
         X = X.X
     X = np.asarray(X, dtype=np.float64)
-    table = as_table(variables, len(X), labels)
-    if X.ndim != 2 or len(X) != len(table) or table.shape[1] == 0:
-        raise ValueError(
-            f"X has shape {X.shape} and variables {table.shape}: expected (time, dim) and (time, variable), with "
-            "the same number of time steps and at least one variable."
-        )
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}; expected (time, dim).")
+    table = as_table(variables, len(X), rows)
+    if table.shape[1] == 0:
+        raise ValueError("there are no variables to decode: pass some, or a recording that has some.")
     unknown = [name for name in decoders if name not in DECODERS]
     if unknown or metric not in ("euclidean", "cosine"):
         raise ValueError(
@@ -127,124 +132,121 @@ def decode_variables(
     scale = X.std(0)
     Z = (X - X.mean(0)) / np.where(scale > 0, scale, 1.0) if metric == "euclidean" else X
     splits = time_folds(len(X), folds, blocks, len(X) // (10 * blocks) if gap is None else gap)
-    rows = []
+    task = _Decoding(Z, splits, neighbours, metric)
+    found = []
     for name, own in groups.items():
         labels = [c for c in own if not pd.api.types.is_numeric_dtype(table[c]) or table[c].dtype == bool]
         if labels and len(own) > 1:
             raise ValueError(f"together={own}: {labels[0]!r} is a label, which cannot be decoded with others.")
+        periods = [float(period) if c in circular else 0.0 for c in own]
+        for column, turn in zip(own, periods, strict=True):
+            if turn and not labels:
+                check_period(column, table[column].to_numpy(dtype=float), turn)
         part: Any = table[own]
-        known = np.asarray(part.notna().all(axis=1))
         for decoder in decoders:
-            judge = _classified if labels else _predicted
-            extra = {} if labels else {"turns": [period if c in circular else 0.0 for c in own]}
-            found = judge(Z, part, known, splits, decoder, neighbours, metric, **extra)
-            rows.append({"variable": name, "decoder": decoder, **found})
-    return pd.DataFrame(rows, columns=COLUMNS)
+            scores = task.classify(part, decoder) if labels else task.predict(part, decoder, np.array(periods))
+            found.append({"variable": name, "decoder": decoder, **scores})
+    return pd.DataFrame(found, columns=COLUMNS)
 
 
 def _inside(name: Any, together: Mapping[str, Sequence[str]] | None) -> bool:
     return any(name in own for own in (together or {}).values())
 
 
-def _predicted(
-    Z: np.ndarray,
-    table: pd.DataFrame,
-    known: np.ndarray,
-    splits: Sequence[tuple[np.ndarray, np.ndarray]],
-    decoder: str,
-    neighbours: int,
-    metric: str,
-    turns: Sequence[float],
-) -> dict[str, float]:
-    """Errors and R² of numbers; angles through cosine and sine."""
-    values, turn = table.to_numpy(np.float64), np.asarray(turns)
-    goal = _encoded(values, turn)
-    errors, constants, left, whole = [], [], 0.0, 0.0
-    for train, test in splits:
-        train, test = train[known[train]], test[known[test]]
-        if not len(train) or not len(test):
-            continue
-        model = KNeighborsRegressor(min(neighbours, len(train)), metric=metric) if decoder == "knn" else Ridge(1e-3)
-        found = np.asarray(model.fit(Z[train], goal[train]).predict(Z[test])).reshape(len(test), -1)
-        centre = goal[train].mean(0)
-        middle = np.where(turn > 0, _decoded(centre[None], turn)[0], np.median(values[train], axis=0))
-        errors.append(_distance(_decoded(found, turn), values[test], turn))
-        constants.append(_distance(np.broadcast_to(middle, values[test].shape), values[test], turn))
-        spread = goal[known].var(0)  # columns on one scale: metres and radians do not add up
-        weight = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0)
-        left += float((((found - goal[test]) ** 2) * weight).sum())
-        whole += float((((goal[test] - centre) ** 2) * weight).sum())
-    if not errors:
-        return _empty()
-    return {
-        **_empty(),
-        "median_error": float(np.median(np.concatenate(errors))),
-        "r2": 1 - left / whole if whole > 0 else np.nan,
-        "constant_error": float(np.median(np.concatenate(constants))),
-        "steps": sum(len(part) for part in errors),
-    }
+@dataclass(frozen=True)
+class _Decoding:
+    """What is decoded from, and on which time steps.
 
+    Z : (time, dim). splits : for each fold the time steps to train on and those to test on.
+    """
 
-def _classified(
-    Z: np.ndarray,
-    table: pd.DataFrame,
-    known: np.ndarray,
-    splits: Sequence[tuple[np.ndarray, np.ndarray]],
-    decoder: str,
-    neighbours: int,
-    metric: str,
-) -> dict[str, float]:
-    """Accuracy of labels."""
-    codes = pd.factorize(table.iloc[:, 0])[0]
-    right, constant, steps = 0, 0, 0
-    for train, test in splits:
-        train, test = train[known[train]], test[known[test]]
-        if not len(train) or not len(test):
-            continue
-        commonest = int(np.bincount(codes[train]).argmax())
-        if len(np.unique(codes[train])) < 2:
-            found = np.full(len(test), commonest)
-        elif decoder == "knn":
-            model = KNeighborsClassifier(min(neighbours, len(train)), metric=metric)
-            found = model.fit(Z[train], codes[train]).predict(Z[test])
-        else:
-            found = LogisticRegression(max_iter=1000).fit(Z[train], codes[train]).predict(Z[test])
-        right += int((found == codes[test]).sum())
-        constant += int((codes[test] == commonest).sum())
-        steps += len(test)
-    if not steps:
-        return _empty()
-    return {**_empty(), "accuracy": right / steps, "constant_accuracy": constant / steps, "steps": steps}
+    Z: np.ndarray
+    splits: Sequence[tuple[np.ndarray, np.ndarray]]
+    neighbours: int
+    metric: str
+
+    def folds(self, table: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The time steps of each fold at which the variables are known; folds without any are left out."""
+        known = np.asarray(table.notna().all(axis=1))
+        for train, test in self.splits:
+            train, test = train[known[train]], test[known[test]]
+            if len(train) and len(test):
+                yield train, test
+
+    def predict(self, table: pd.DataFrame, decoder: str, period: np.ndarray) -> dict[str, float]:
+        """Errors and R² of numbers; angles (those with a period) through cosine and sine."""
+        values = table.to_numpy(np.float64)
+        goal = _encode(values, period)
+        spread = goal[np.asarray(table.notna().all(axis=1))].var(0)
+        weight = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0)  # metres and radians do not add up
+        errors, constants, left, whole = [], [], 0.0, 0.0
+        for train, test in self.folds(table):
+            model: Any = Ridge(1e-3)
+            if decoder == "knn":
+                model = KNeighborsRegressor(min(self.neighbours, len(train)), metric=self.metric)
+            found = np.asarray(model.fit(self.Z[train], goal[train]).predict(self.Z[test])).reshape(len(test), -1)
+            centre = goal[train].mean(0)
+            middle = np.where(period > 0, _decode(centre[None], period)[0], np.median(values[train], axis=0))
+            errors.append(_distance(_decode(found, period), values[test], period))
+            constants.append(_distance(np.broadcast_to(middle, values[test].shape), values[test], period))
+            left += float((((found - goal[test]) ** 2) * weight).sum())
+            whole += float((((goal[test] - centre) ** 2) * weight).sum())
+        if not errors:
+            return _empty()
+        return {
+            **_empty(),
+            "median_error": float(np.median(np.concatenate(errors))),
+            "r2": 1 - left / whole if whole > 0 else np.nan,
+            "constant_error": float(np.median(np.concatenate(constants))),
+            "steps": sum(len(part) for part in errors),
+        }
+
+    def classify(self, table: pd.DataFrame, decoder: str) -> dict[str, float]:
+        """Accuracy of labels."""
+        codes = pd.factorize(table.iloc[:, 0])[0]
+        right, constant, steps = 0, 0, 0
+        for train, test in self.folds(table):
+            commonest = int(np.bincount(codes[train]).argmax())
+            if len(np.unique(codes[train])) < 2:
+                found = np.full(len(test), commonest)
+            else:
+                model: Any = LogisticRegression(max_iter=1000)
+                if decoder == "knn":
+                    model = KNeighborsClassifier(min(self.neighbours, len(train)), metric=self.metric)
+                found = model.fit(self.Z[train], codes[train]).predict(self.Z[test])
+            right += int((found == codes[test]).sum())
+            constant += int((codes[test] == commonest).sum())
+            steps += len(test)
+        if not steps:
+            return _empty()
+        return {**_empty(), "accuracy": right / steps, "constant_accuracy": constant / steps, "steps": steps}
 
 
 def _empty() -> dict[str, float]:
     return {**dict.fromkeys(COLUMNS[2:-1], np.nan), "steps": 0}
 
 
-def _encoded(values: np.ndarray, turn: np.ndarray) -> np.ndarray:
+def _encode(values: np.ndarray, period: np.ndarray) -> np.ndarray:
     """Numbers as they are, angles as cosine and sine: (time, k) -> (time, k')."""
     columns = []
-    for column, full in zip(values.T, turn, strict=True):
-        angle = 2 * np.pi * column / full if full else column
-        columns += [np.cos(angle), np.sin(angle)] if full else [angle]
+    for column, turn in zip(values.T, period, strict=True):
+        angle = 2 * np.pi * column / turn if turn else column
+        columns += [np.cos(angle), np.sin(angle)] if turn else [angle]
     return np.stack(columns, 1)
 
 
-def _decoded(goal: np.ndarray, turn: np.ndarray) -> np.ndarray:
+def _decode(goal: np.ndarray, period: np.ndarray) -> np.ndarray:
     """The way back: (n, k') -> (n, k)."""
     columns, at = [], 0
-    for full in turn:
-        if full:
-            columns.append(np.arctan2(goal[:, at + 1], goal[:, at]) * full / (2 * np.pi))
+    for turn in period:
+        if turn:
+            columns.append(np.arctan2(goal[:, at + 1], goal[:, at]) * turn / (2 * np.pi))
         else:
             columns.append(goal[:, at])
-        at += 2 if full else 1
+        at += 2 if turn else 1
     return np.stack(columns, 1)
 
 
-def _distance(found: np.ndarray, values: np.ndarray, turn: np.ndarray) -> np.ndarray:
+def _distance(found: np.ndarray, values: np.ndarray, period: np.ndarray) -> np.ndarray:
     """Euclidean distance of each row, angles the short way round: (n,)."""
-    gap = found - values
-    full = np.where(turn > 0, turn, 1.0)
-    gap = np.where(turn > 0, gap - full * np.round(gap / full), gap)
-    return np.linalg.norm(gap, axis=1)
+    return np.linalg.norm(short_way(found - values, period), axis=1)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 __all__ = ["auroc", "linear_r2"]
 
 
-def auroc(scores, truth) -> float:
+def auroc(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
     """Area under the ROC curve of scores (channel,) against a boolean truth (channel,).
 
     >>> auroc([0.1, 0.9, 0.8], [False, True, True])
     1.0
     """
-    scores, truth = np.asarray(scores, dtype=float).ravel(), np.asarray(truth).ravel().astype(bool)
-    if scores.shape != truth.shape:
-        raise ValueError(f"{len(scores)} scores for {len(truth)} truth values: expected one for each channel.")
-    if truth.all() or not truth.any():
+    given, true = np.asarray(scores, dtype=float).ravel(), np.asarray(truth).ravel().astype(bool)
+    if given.shape != true.shape:
+        raise ValueError(f"{len(given)} scores for {len(true)} truth values: expected one for each channel.")
+    if true.all() or not true.any():
         raise ValueError(
-            f"the truth is {'all' if truth.all() else 'never'} true over {len(truth)} channels: an ROC curve "
-            "needs both kinds."
+            f"the truth is {'always' if true.all() else 'never'} true over {len(true)} channels: an ROC curve "
+            "needs channels of both kinds."
         )
-    return float(roc_auc_score(truth, scores))
+    return float(roc_auc_score(true, given))
 
 
-def linear_r2(inputs, targets) -> float:
+def linear_r2(inputs: npt.ArrayLike, targets: npt.ArrayLike) -> float:
     """R² of the best affine map from inputs (time, a) to targets (time, b), averaged over targets.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 2))

@@ -13,6 +13,7 @@ from ..data.treatment import Treatment
 from ..spaces.base import Space, reported
 from ..spaces.follow import Follow
 from ..spaces.time import Time
+from ..support.circle import check_period
 from ..support.names import suggest
 from ..training.penalty import as_schedule
 
@@ -79,6 +80,8 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
     column = pd.Series(variables[variable])
     try:
         space.check_variable(variable, column)
+        if period := dict(zip(space.variables, space.periods, strict=True))[variable]:
+            check_period(variable, column.to_numpy(dtype=float), period)
     except ValueError as error:
         raise ValueError(f"space {name!r}: {error}") from error
     distinct = list(dict.fromkeys(column.dropna()))

@@ -1,4 +1,4 @@
-"""Circular variables, such as a heading: values on the circle, and changes the short way round it.
+"""Circular variables, such as a heading: their period, values on the circle, changes the short way round it.
 
 A period of 0 stands for a variable that is not circular, which stays as it is.
 """
@@ -11,7 +11,50 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["short_way", "wrap"]
+__all__ = ["check_period", "short_way", "wrap"]
+
+JUMPS = 0.05
+"""Share of the steps of an unwrapped variable that may exceed half a turn: edges of epochs, missing samples."""
+
+
+def check_period(name: object, values: np.ndarray, period: float) -> None:
+    """Refuse a period that does not fit the values (time,) of a circular variable, missing ones left out.
+
+    Values within two turns are fine. So are unwrapped ones, which run over many turns in steps of less than half a
+    turn. What is refused:
+
+    - a period of 2π and values over more than 270, all from 0 to 360 or from -180 to 180: these are degrees.
+      (Degrees that never leave a smaller range, and change slowly, cannot be told from unwrapped radians.)
+    - a period of 360 and values over more than π, all from -2π to 2π: these are radians;
+    - any period and values over more than two turns that jump by more than half a turn again and again.
+
+    >>> check_period("heading", np.array([0.0, 90.0, 180.0, 350.0]), 2 * np.pi)
+    Traceback (most recent call last):
+    ValueError: variable 'heading' runs from 0 to 350, which looks like degrees, and its period is 6.28319. Pass ...
+    """
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    if len(known) < 2:
+        return
+    low, high = float(known.min()), float(known.max())
+    said = f"variable {name!r} runs from {low:g} to {high:g}"
+    slack = 3.6  # degrees
+    in_degrees = (low >= -slack and high <= 360 + slack) or (low >= -180 - slack and high <= 180 + slack)
+    if np.isclose(period, 2 * np.pi, rtol=1e-3) and in_degrees and high - low > 270:
+        raise ValueError(
+            f"{said}, which looks like degrees, and its period is {period:g}. Pass period=360, or the variable in "
+            "radians: np.deg2rad(values). (If it is radians, unwrapped: np.mod(values, 2 * np.pi).)"
+        )
+    if np.isclose(period, 360, rtol=1e-3) and max(-low, high) <= 2.02 * np.pi and high - low > np.pi:
+        raise ValueError(
+            f"{said}, which looks like radians, and its period is {period:g}. Leave period out, or pass the "
+            "variable in degrees: np.rad2deg(values). (If it is degrees, so small a part needs no circle.)"
+        )
+    if high - low > 2 * period and np.mean(np.abs(np.diff(known)) > period / 2) > JUMPS:
+        raise ValueError(
+            f"{said}, {(high - low) / period:.0f} times the period of {period:g}, in jumps. Pass the period in the "
+            "unit of the variable (360 for degrees), or the variable within one turn: np.mod(values, period)."
+        )
 
 
 def wrap(values: np.ndarray, period: np.ndarray | float, low: np.ndarray | float = 0.0) -> np.ndarray:
