@@ -234,7 +234,7 @@ class Binned:
 
 
 def smooth_maps(sums: np.ndarray, counts: np.ndarray, shape: tuple[int, ...], smooth: float) -> np.ndarray:
-    """Occupancy-normalised maps (channel, *shape) from sums (channel, bin) and counts (bin,), NaN at counts of 0."""
+    """Maps (channel, *shape) of sums (channel, bin) over counts (bin,), both smoothed; NaN where a count is 0."""
     occupied = counts.reshape(shape)
     values = sums.reshape(-1, *shape)
     if smooth:
@@ -310,7 +310,7 @@ def _test_by_shifts(
 
     score : (channels, shift) -> scores, the behaviour being shifted by so many time steps.
 
-    p is the share of shuffles that reach the score, (1 + reached) / (1 + shuffles); chance is the mean over shuffles.
+    p is the share of shuffles that reach the score, (1 + reached) / (1 + shuffles); chance is their mean.
     """
     real = score(X, 0)
     shifted = [score(X, int(shift)) for shift in _shifts(recording, kept, shuffles, min_shift, seed)]
