@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["decode", "encode", "record", "storable"]
+__all__ = ["decode", "encode", "storable"]
 
 REGISTERED: dict[str, type] = {}
 """The name that stands in a file -> the class."""
@@ -50,9 +50,6 @@ def storable(cls: Class) -> Class:
         )
     REGISTERED[_name(kind)] = kind  # the cell of a notebook may be run again
     return cls
-
-
-record = storable
 
 
 def _name(cls: type) -> str:
