@@ -44,7 +44,7 @@ def test_info_needs_no_module_of_the_users(run, tmp_path, capsys):
     spaces[0][1]["similarity"] = {"type": "their_module:Cosine", "power": 2}
     store.write_run(tmp_path, facts, tensors)
     assert main(["info", str(tmp_path)]) == 0
-    assert "similarity=their_module:Cosine(power=2)" in capsys.readouterr().out
+    assert "similarity=Cosine(power=2)" in capsys.readouterr().out
 
 
 def test_info_about_sessions(sessions, capsys):

@@ -112,4 +112,4 @@ def _spelled(value: Any) -> str:
     if not isinstance(value, dict):
         return repr(value)
     fields = [f"{k}={_spelled(v)}" for k, v in value.items() if k != "type" and v is not False and v != []]
-    return f"{value['type']}({', '.join(fields)})"
+    return f"{value['type'].rpartition(':')[2]}({', '.join(fields)})"
