@@ -80,7 +80,7 @@ def test_seeds_in_a_poor_minimum_are_not_compared():
     mse = np.full((300, 5, 1), 0.25)
 
     class Fitted:
-        batch_size = 64
+        batch_size_ = 64
         history_ = xr.Dataset(
             {"infonce": (("step", "seed", "space"), infonce), "mse": (("step", "seed", "regression"), mse)}
         )

@@ -6,6 +6,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.model import estimator
+from ascribo.model.checks import resolve_spaces
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
@@ -38,8 +39,8 @@ def no_training(monkeypatch):
     [
         (X[0], None, {}, r"2-D|two|Reshape"),
         (X[None], None, {}, r"3"),
-        (X[:50], Y[:50], {}, r"50 time steps, fewer than batch_size=64"),
         (X[:1], None, {"spaces": None}, r"one time step"),
+        (X[:1], Y[:1], {}, r"one time step"),
         (changed(3, 2), Y, {}, r"(?s)NaN.*channel2"),
         (changed(slice(5), 1, np.inf), Y, {}, r"(?s)inf.*channel1.*5|5.*channel1"),
         (changed(None, 1, 3.0), Y, {}, r"1 of 4 channels never change: channel1\. .*drop_constant=True"),
@@ -56,6 +57,12 @@ def no_training(monkeypatch):
         (X, Y, {"spaces": {}}, r"expected a dict"),
         (X, Y, {"spaces": [asc.Time(1)]}, r"expected a dict"),
         (X, Y, {"spaces": {"a": "speed"}}, r"one of Follow, Time, Discrete, Regress"),
+        (
+            X,
+            Y,
+            {"spaces": {"a": asc.Time(5000)}},
+            r"'a' has dim=5000, but the encoder sees 4 channels: .* dim=4 or l",
+        ),
         (X, Y, {"seeds": 0}, r"seeds=0: expected an integer of at least 1"),
         (X, Y, {"steps": 1.5}, r"steps=1\.5"),
         (X, Y, {"batch_size": 1}, r"batch_size=1"),
@@ -72,6 +79,39 @@ def no_training(monkeypatch):
 def test_bad_input_is_refused_before_training(data, y, changes, message):
     with pytest.raises((ValueError, TypeError), match=message):
         model(**changes).fit(data, y)
+
+
+def test_a_space_has_no_more_dimensions_than_the_encoder_has_inputs():
+    """As many are allowed, of all spaces together more, and a regression has as many as its variables."""
+    for changes in (
+        {"spaces": {"rest": asc.Time(4)}},
+        {"spaces": {"rest": asc.Time(12)}, "encoder": asc.Convolution(3)},
+        {"spaces": {"a": asc.Follow("speed", 3), "rest": asc.Time(3)}},
+    ):
+        with pytest.raises(AssertionError, match="training started"):
+            model(**changes).fit(X, Y)
+    guess = {"guess": asc.Regress(["speed", "place"])}
+    with pytest.raises(AssertionError, match="training started"):
+        model(spaces=guess).fit(X[:, :1], Y.assign(place=np.arange(200.0)))
+    with pytest.raises(ValueError, match=r"dim=13, .* 4 channels over a window of 3 time steps: .* dim=12 or less"):
+        model(spaces={"rest": asc.Time(13)}, encoder=asc.Convolution(3)).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("channels", "variables", "dims"),
+    [(20, 0, {"rest": 3}), (20, 2, {"variables": 2, "rest": 3}), (4, 2, {"variables": 2, "rest": 2}),
+     (2, 3, {"variables": 2, "rest": 1}), (1, 0, {"rest": 1})],
+)  # fmt: skip
+def test_default_spaces_fit_into_the_channels(channels, variables, dims):
+    recording = asc.Recording(
+        RNG.normal(size=(30, channels)), RNG.normal(size=(30, variables)) if variables else None
+    )
+    assert {name: space.dim for name, space in resolve_spaces(None, recording).items()} == dims
+
+
+def test_default_spaces_do_not_count_constant_channels():
+    found = resolve_spaces(None, asc.Recording(np.c_[X[:, :2], np.ones((200, 3))]))
+    assert found == {"rest": asc.Time(2)}
 
 
 def test_windows_and_offsets_longer_than_every_epoch():

@@ -232,9 +232,9 @@ def test_a_recording_treated_otherwise_is_refused(data):
     time = asc.Recording(data.X[:400], data.variables[:400], time=np.arange(400) / 10)
     treated = time.treat(smooth=0.2, transform="zscore")
     model = small(steps=5, batch_size=64, penalty=0.0).fit(treated)
-    assert model.model_.treatment == treated.treatment
+    assert model.treatment == treated.treatment
     assert model.transform(treated[50:90]).shape == (40, 4)
-    assert model.transform(time.treat(model.model_.treatment)).shape == (400, 4)
+    assert model.transform(time.treat(model.treatment)).shape == (400, 4)
     with pytest.raises(ValueError, match=r"smoothed over 0\.3 s, instead of smoothed over 0\.2 s, z-score"):
         model.transform(time.treat(smooth=0.3))
     with pytest.raises(ValueError, match="with means and spreads of its own, instead of"):
@@ -446,6 +446,39 @@ def test_a_regression_is_scored_in_the_units_of_its_training(data):
         warnings.simplefilter("ignore")
         bits = model.score(X, y)
     assert bits == pytest.approx(0.5 * np.log2(expected.var() / np.square(predicted - expected).mean()), abs=0.5)
+
+
+def test_a_batch_is_no_larger_than_the_recording(data):
+    part = data[:200]
+    large, whole = (small(batch_size=b, steps=20, penalty=0.0).fit(part) for b in (10_000, 200))
+    assert (large.batch_size, large.batch_size_, whole.batch_size_) == (10_000, 200, 200)
+    np.testing.assert_array_equal(large.transform(part), whole.transform(part))
+    np.testing.assert_allclose(large.goodness_of_fit_.chance, np.log(20))  # a tenth is held out
+    assert small(batch_size=50, steps=2, penalty=0.0).fit(part).batch_size_ == 50
+
+
+@pytest.mark.parametrize("fraction", [0.001, 0.009])
+def test_a_few_held_out_steps_are_not_judged_by(data, fraction):
+    """Of 2 or 18 time steps no space could be told from chance: they are not held out at all."""
+    part = data[:2000]
+    with pytest.warns(UserWarning, match=r"too few to judge by: expected at least 20.* larger validation_fraction"):
+        model = small(validation_fraction=fraction, steps=200, penalty=0.0).fit(part)
+    assert not model.goodness_of_fit_.held_out.any() and not model.goodness_of_fit_.collapsed.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = small(validation_fraction=0.01, steps=2, penalty=0.0).fit(part)
+    assert model.goodness_of_fit_.held_out.all()
+
+
+def test_embeddings_of_all_seeds_are_those_of_each(model, data):
+    rows = np.array([5, 0, 700])
+    z = model.embed_seeds(data, rows)
+    assert z.shape == (2, 3, 4)
+    for k in range(2):
+        np.testing.assert_allclose(z[k], model.transform(data, seed=k)[rows], rtol=1e-5, atol=1e-6)
+    assert model.embed_seeds(data[:50]).shape == (2, 50, 4)
+    with pytest.raises(ValueError, match="in the same order"):
+        model.embed_seeds(data.take_channels(data.channel_names[::-1]))
 
 
 def test_short_recordings_are_judged_on_held_out_time_too(data):

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ascribo as asc
+from ascribo.training.settings import Settings
 
 SMALL = asc.ContrastiveEmbedding(
     {"rest": asc.Time(dim=1)},
@@ -23,12 +24,20 @@ SMALL = asc.ContrastiveEmbedding(
     progress=False,
 )
 
-EXPECTED = {}
-"""check -> why it cannot hold. Empty: all hold."""
+DEFAULT = asc.ContrastiveEmbedding()
 
 
-@parametrize_with_checks([SMALL], expected_failed_checks=lambda _: EXPECTED)
-def test_scikit_learn_checks(estimator, check):
+@parametrize_with_checks([DEFAULT])
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    """All of them hold for the default parameters. Only the training is cut short, behind the estimator's back."""
+    whole = Settings.from_parameters
+    monkeypatch.setattr(Settings, "from_parameters", lambda *given, **changes: whole(*given, **changes, steps=3))
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([DEFAULT])
+def test_scikit_learn_checks_with_whole_training(estimator, check):
     check(estimator)
 
 

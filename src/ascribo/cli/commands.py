@@ -189,7 +189,7 @@ def _is_table(path: str) -> bool:
 
 def _read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
     """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
-    treatment, names = model.model_.treatment, [str(n) for n in getattr(model, "feature_names_in_", ())]
+    treatment, names = model.treatment, model.channel_names_
     if not how and names and _is_table(path):  # saved from Python: the model knows what to look for
         variables = [v for space in model.model_.spaces.values() for v in space.variables]
         how = {"channels": names, "variables": list(dict.fromkeys(variables))}

@@ -70,7 +70,7 @@ def _facts(folder: Path) -> dict[str, Any]:
     if facts.get("kind") == KIND_SESSIONS:
         parts = {each["name"]: _facts(folder / f"session-{k}") for k, each in enumerate(facts["sessions"])}
         return {**shared, "sessions": parts, "overlap": _rows(facts["overlap"])}
-    given = facts["feature_names"] or [f"channel{k}" for k in range(facts["features"])]
+    given = facts["channel_names"] or [f"channel{k}" for k in range(facts["features"])]
     kept = set(facts["kept_channels"])
     treatment = decode(facts["treatment"])
     return {
@@ -82,6 +82,7 @@ def _facts(folder: Path) -> dict[str, Any]:
         "goodness_of_fit": _rows(facts["goodness_of_fit"]),
         "lambda": facts["lambda"],
         "steps": {"asked": facts["parameters"]["steps"], "done": len(tensors["history.lambda"])},
+        "batch_size": {"asked": facts["parameters"]["batch_size"], "used": facts["batch_size"]},
     }
 
 
@@ -96,6 +97,8 @@ def _print_recording(known: dict[str, Any]) -> None:
         print_line(f"treatment: {known['treatment']}")
     print_line(f"seeds:     {known['seeds']}")
     print_line("steps:     {done} of {asked}".format(**known["steps"]))
+    if known["batch_size"]["used"] < known["batch_size"]["asked"]:
+        print_line("batch:     {used} time steps, all there are (batch_size={asked})".format(**known["batch_size"]))
     print_line(f"λ:         {', '.join(f'{value:.3g}' for value in known['lambda'])}")
 
 

@@ -30,14 +30,12 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.accept import as_recording
-from ..data.recording import Recording
 from ..data.segments import evenly
 from ..metrics.agreement import mean_over_pairs, pairwise_r2
 from ..metrics.intervals import bootstrap_interval_of_pairs
 from ..model.estimator import ContrastiveEmbedding
 from ..networks.losses import chance
 from ..spaces.base import Space, layout
-from ..support.compute import one_thread
 from ..support.names import suggest
 from .stability import WHOLE
 
@@ -165,7 +163,8 @@ def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 1
     check_is_fitted(model)
     if model.model_.seeds < 2:
         raise ValueError("the model has one seed: fit it with seeds=3 or more to see how far they agree.")
-    z, kept = _embeddings(model, as_recording(X, y), samples), near_best(model)
+    recording, kept = as_recording(X, y), near_best(model)
+    z = model.embed_seeds(recording, evenly(len(recording), samples)).astype(np.float64)
     bits = dict(zip(model.goodness_of_fit_["space"], model.goodness_of_fit_["bits"], strict=True))
     bits[WHOLE] = sum(bits.values())
     rows = []
@@ -198,18 +197,9 @@ def near_best(model: ContrastiveEmbedding, last: int = 100) -> list[int]:
     # a seed that stopped early has NaN after its end
     ends = np.array([curve[np.isfinite(curve)][-last:].mean() for curve in loss.transpose("seed", "step").values])
     # knowing nothing costs log N per contrast and, its targets being standardised, 1 per regression
-    ignorant = history.sizes["space"] * chance(model.batch_size) + history.sizes["regression"]
+    ignorant = history.sizes["space"] * chance(model.batch_size_) + history.sizes["regression"]
     near = ends <= ends.min() + LOST * max(0.0, ignorant - ends.min())
     return sorted(np.argsort(ends)[: max(2, int(near.sum()))].tolist())
-
-
-def _embeddings(model: ContrastiveEmbedding, recording: Recording, samples: int) -> np.ndarray:
-    """(seed, samples, dim) float64: what `transform(X, seed=k)` gives, all seeds in one pass over some steps."""
-    recording, fitted = model._check(recording), model.model_
-    steps = evenly(len(recording), samples)
-    with one_thread():
-        z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, steps)
-    return z.cpu().numpy().astype(np.float64)
 
 
 def _check(dims: list[int], seeds: int, tolerance: float) -> None:

@@ -108,7 +108,8 @@ def shift_tests(
     if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
     check_parameters(model)
-    settings = Settings.from_parameters(model, early_stop=None)
+    shortest = min(len(recording) for recording in recordings)
+    settings = Settings.from_parameters(model, time_steps=shortest, early_stop=None)
     states = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(recordings))
     tasks = []
     for recording, state in zip(recordings, states, strict=True):

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -189,7 +189,7 @@ def split_half(
     *,
     blocks: int = 10,
     method: str = "generative_gradient",
-    samples: int | str | None = None,
+    samples: int | Literal["all"] | None = None,
 ) -> SplitHalf:
     """Fit two models to the two halves of a recording and see how far they agree on all of it.
 
@@ -245,7 +245,7 @@ def _halves(recording: Recording, blocks: int) -> list[Recording]:
 
 
 def _scores(
-    model: ContrastiveEmbedding, recording: Recording, method: str, samples: int | str | None
+    model: ContrastiveEmbedding, recording: Recording, method: str, samples: int | Literal["all"] | None
 ) -> xr.DataArray:
     """A map by space; NaN everywhere if nothing can be attributed."""
     if seed_weights(model.model_).any():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,21 @@ from ..spaces.base import Space, reported
 from ..spaces.follow import Follow
 from ..spaces.time import Time
 from ..support.circle import check_period
-from ..support.names import suggest
+from ..support.names import plural, suggest
 from ..training.penalty import as_schedule
 
-__all__ = ["check_parameters", "check_recording", "check_treatment", "resolve_spaces"]
+__all__ = [
+    "check_dimensions",
+    "check_length",
+    "check_parameters",
+    "check_recording",
+    "check_treatment",
+    "default_spaces",
+    "resolve_spaces",
+]
 
 
-def check_parameters(model) -> None:
+def check_parameters(model: Any) -> None:
     """Check the parameters of an estimator on their own, without data."""
     for name, least in {"seeds": 1, "steps": 1, "batch_size": 2}.items():
         value = getattr(model, name)
@@ -41,11 +50,11 @@ def check_parameters(model) -> None:
     as_schedule(model.penalty)
 
 
-def _number(value) -> bool:
+def _number(value: object) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def resolve_spaces(spaces, recording: Recording) -> dict[str, Space]:
+def resolve_spaces(spaces: Any, recording: Recording) -> dict[str, Space]:
     """The spaces of a model: those given, checked against the recording's variables, or the default ones.
 
     >>> list(resolve_spaces(None, Recording(np.eye(3), {"x": [1.0, 2.0, 3.0]})))
@@ -53,8 +62,7 @@ def resolve_spaces(spaces, recording: Recording) -> dict[str, Space]:
     """
     variables = recording.variables
     if spaces is None:
-        follow = {"variables": Follow(tuple(variables), dim=variables.shape[1])} if variables.shape[1] else {}
-        spaces = {**follow, "rest": Time(dim=3)}
+        spaces = default_spaces(list(variables), recording.X.shape[1] - len(recording.constant_channels()))
     if not isinstance(spaces, Mapping) or not spaces:
         raise ValueError(f"spaces={spaces!r}: expected a dict such as {{'rest': ascribo.Time(dim=3)}}.")
     for name, space in spaces.items():
@@ -70,6 +78,21 @@ def resolve_spaces(spaces, recording: Recording) -> dict[str, Space]:
             "what you do not ask about."
         )
     return dict(spaces)
+
+
+def default_spaces(variables: Sequence[str], channels: int) -> dict[str, Space]:
+    """A space "variables" that follows all variables, a dimension each, and a `Time` space "rest" of three.
+
+    Both have fewer dimensions where there are not enough channels for them.
+
+    >>> {name: space.dim for name, space in default_spaces(["x", "y"], channels=20).items()}
+    {'variables': 2, 'rest': 3}
+    >>> {name: space.dim for name, space in default_spaces(["x", "y"], channels=4).items()}
+    {'variables': 2, 'rest': 2}
+    """
+    dim = min(len(variables), max(1, channels))
+    follow: dict[str, Space] = {"variables": Follow(tuple(variables), dim=dim)} if dim else {}
+    return {**follow, "rest": Time(dim=int(np.clip(channels - dim, 1, 3)))}
 
 
 def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFrame) -> None:
@@ -90,13 +113,18 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
         raise ValueError(f"space {name!r}: variable {variable!r} {what}: there is nothing to learn from it.")
 
 
-def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) -> Recording:
-    """Check a recording against a model; returns it without its constant channels where they may be dropped."""
-    steps = len(recording)
-    if steps < 2:
+def check_length(recording: Recording) -> None:
+    """Refuse a recording of one time step."""
+    if len(recording) < 2:
         raise ValueError(
-            f"the recording has n_samples = {steps}, one time step: contrastive learning compares steps. Pass more."
+            f"the recording has n_samples = {len(recording)}, one time step: contrastive learning compares time "
+            "steps with each other. Pass more."
         )
+
+
+def check_recording(model: Any, recording: Recording, spaces: Mapping[str, Space]) -> Recording:
+    """Check a recording against a model; returns it without its constant channels where they may be dropped."""
+    check_length(recording)
     constant = recording.constant_channels()
     if constant:
         shown = ", ".join(constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
@@ -109,11 +137,6 @@ def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) ->
             )
         keep = [name for name in recording.channel_names if name not in set(constant)]
         recording = recording.take_channels(keep)
-    if steps < model.batch_size:
-        raise ValueError(
-            f"the recording has {steps} time steps, fewer than batch_size={model.batch_size}: pass a longer "
-            f"recording, or batch_size={max(2, steps // 2)} or less."
-        )
     longest = int(np.bincount(recording.epochs).max())
     for name, space in spaces.items():
         try:
@@ -125,6 +148,24 @@ def check_recording(model, recording: Recording, spaces: Mapping[str, Space]) ->
                 f"space {name!r}: {list(space.variables)} are known together at {present} time steps only."
             )
     return recording
+
+
+def check_dimensions(spaces: Mapping[str, Space], channels: int, window: int) -> None:
+    """Refuse a space of more dimensions than the encoder has inputs.
+
+    A space that predicts variables has as many dimensions as these say, so it is let pass.
+    """
+    inputs = channels * window
+    seen = f"{channels} channel{plural(channels)}" + (
+        f" over a window of {window} time steps" if window > 1 else ""
+    )
+    for name, space in spaces.items():
+        if space.contrastive and space.dim > inputs:
+            raise ValueError(
+                f"space {name!r} has dim={space.dim}, but the encoder sees {seen}: an embedding cannot have more "
+                f"dimensions than its inputs, and its Jacobian would have no inverse. Use dim={inputs} or less; "
+                "ascribo.select_dimension helps to choose."
+            )
 
 
 def check_treatment(recording: Recording, fitted_to: Treatment | None) -> None:
@@ -141,5 +182,5 @@ def check_treatment(recording: Recording, fitted_to: Treatment | None) -> None:
         + (", with means and spreads of its own" if statistics else "")
         + f", instead of {fitted_to}"
         + (" with those of the model" if statistics else "")
-        + ". Make it with treatment=model.model_.treatment; pynapple objects are treated by the model itself."
+        + ". Make it with treatment=model.treatment; pynapple objects are treated by the model itself."
     )

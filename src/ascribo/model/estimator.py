@@ -1,10 +1,12 @@
-"""The scikit-learn face: from a recording and its variables to an embedding and an attribution map."""
+"""The estimator of one recording, as scikit-learn has them: fit, transform, score, and attribute."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from ..attribution.registry import SAMPLES, check_options
 from ..data.accept import as_recording, in_kind
 from ..data.recording import Recording
 from ..data.segments import evenly
+from ..data.treatment import Treatment
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
@@ -28,7 +31,7 @@ from ..training.checkpoints import checkpoint_file, discard_checkpoints
 from ..training.penalty import Auto, as_schedule
 from ..training.settings import Settings
 from ..training.train import train
-from .checks import check_parameters, check_recording, check_treatment, resolve_spaces
+from .checks import check_length, check_parameters, check_recording, check_treatment, resolve_spaces
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets, prepare
 from .goodness import Fit, goodness_of_fit
@@ -40,53 +43,73 @@ __all__ = ["ContrastiveEmbedding"]
 
 @dataclass(eq=False, repr=False)
 class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
-    """Embed a recording by regularized contrastive learning and attribute its spaces to its channels.
+    """Embed a recording by contrastive learning, and find the channels that carry each part of the embedding.
+
+    An encoder, a small neural network, maps the channels at each time step to a few coordinates: the embedding. It
+    is trained so that time steps that belong together lie close to each other, and its dimensions are divided into
+    named spaces that each have their own rule of what belongs together.
 
     Parameters
     ----------
-    spaces : dict name -> space
-        Blocks of the embedding and what drives them: `Follow`, `Time`, `Discrete`, `Regress`. None: a space
-        "variables" that follows all of y, one dimension each, beside a `Time` space "rest" of 3 dimensions;
-        without y only the latter.
+    spaces : dict of names and spaces
+        The parts of the embedding: `Follow` and `Discrete` for variables, `Time` for what is left, `Regress` for a
+        supervised comparison. None: a space "variables" that follows all of y, one dimension for each variable,
+        and a `Time` space "rest" of 3 dimensions; without y only the latter; fewer dimensions where there are not
+        enough channels.
     hybrid : "whole" or "separate"
-        Whether a time objective sees the dimensions of all spaces (the papers' choice) or only its own.
+        Whether the loss of a `Time` space compares all dimensions of the embedding, as in Schneider et al. (2025),
+        or only those of the space itself.
     seeds : int
-        Number of models, trained together from different initial values and batches.
-    steps, batch_size : int
-        Training steps, and references, positives and negatives in each.
+        Number of models, trained together from different initial values and on different batches.
+    steps : int
+        Training steps.
+    batch_size : int
+        Number of references, positives and negatives in a training step. A recording of fewer time steps has
+        batches of as many as it has: see `batch_size_`.
     penalty : "auto", a number, or a schedule
-        Weight λ of ‖J_f‖²: see `ascribo.training.penalty`.
+        Weight λ of ‖J_f‖², the squared size of the encoder's Jacobian, in the loss. "auto" finds the largest one
+        that the contrastive loss does not suffer from; see also `Constant`, `Ramp` and `Auto`.
     encoder : "mlp", "convolution", MLP(...), Convolution(...) or an nn.Module
+        The network: of one time step at a time, or of a window around it.
     device : "auto", "cpu", "cuda", ...
+        Where to compute. "auto" is a GPU where there is one.
     random_state : int, RandomState or None
+        Of initial values and batches. The same integer gives the same model.
     learning_rate : float
     exact_penalty : bool
-        Compute ‖J_f‖² exactly rather than by one random projection a step.
+        Compute ‖J_f‖² exactly rather than estimate it by one random projection in each step.
     early_stop : float or None
-        Stop when loss and penalty move by less than this share of their total change.
+        Stop when loss and penalty move by less than this share of their total change. None: never.
     validation_fraction : float
-        Share of the recording, in ten blocks of time, kept from training to measure the goodness of fit.
-        0: measure it on the training data.
+        Share of the recording, in up to ten blocks of time, kept from training to measure the goodness of fit.
+        0: measure it on the training data, where it is too good.
     drop_constant : bool
         Leave out channels that never change, instead of refusing them.
     n_jobs : int or None
-        Processes over which the seeds are spread on a CPU (None: 1). Each uses one thread.
+        Processes that the seeds are spread over on a CPU, each with one thread. None: 1.
     checkpoint : path or None
-        A folder in which the state is kept while fitting; a killed fit, started again, goes on from there.
+        A folder in which the state is kept while fitting. A fit that was interrupted, started again, goes on there.
     progress : bool
         Show a progress bar for anything that takes over two seconds.
 
     Attributes
     ----------
     goodness_of_fit_ : DataFrame
-        One row per space: space, infonce, chance, bits, collapsed, left_out (time steps whose variables are
-        missing), bits_low and bits_high (95%, over blocks of time), held_out (False if the recording was too short
-        to hold anything out).
+        One row for each space: space; infonce, the contrastive loss on held-out time, in nats; chance, the loss of
+        an embedding that tells nothing; bits above chance; collapsed, True if the space is at chance in all seeds;
+        left_out, the time steps at which its variables are missing; bits_low and bits_high, a 95% interval over
+        blocks of time; held_out, False if the recording was too short to hold anything out.
     history_ : Dataset
-        infonce (step, seed, space), penalty and lambda (step, seed); the λ found, one per seed, is
-        `history_.attrs["lambda"]`.
+        Curves of the training: infonce (step, seed, space), mse (step, seed, regression), penalty and lambda
+        (step, seed). The λ that each seed ended with are `history_.attrs["lambda"]`.
+    batch_size_ : int
+        The batch size that was used: `batch_size`, or the number of time steps if that is less.
+    treatment : Treatment or None
+        How the recording was made from what was measured.
+    channel_names_ : list of str, or None
+        Names of the channels, where the recording had any. Other recordings must have the same in the same order.
     kept_channels_ : list of int
-        Positions of the channels in use; fewer than X has only with drop_constant=True.
+        Positions of the channels in use: all, but for constant ones that were dropped.
     model_ : FittedModel
         The encoders and decoders themselves.
 
@@ -102,13 +125,18 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
 
     n_jobs: int | None = field(default=None, kw_only=True)
 
-    def fit(self, X, y=None):
-        """Fit all seeds to X (time, channel) and y (time, variable), or to a `Recording`."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model to channels and variables.
+
+        X : (time, channel) array, DataFrame, DataArray or pynapple object; or a `Recording`, with all it holds.
+        y : (time, variable) DataFrame, dict or array of the variables, if X is not a recording that has them.
+        """
         check_parameters(self)
         given = as_recording(X, y)
+        check_length(given)
         spaces = resolve_spaces(self.spaces, given)
         recording = check_recording(self, given, spaces)
-        settings = Settings.from_parameters(self)
+        settings = Settings.from_parameters(self, time_steps=len(recording))
         prepared = prepare(
             recording,
             spaces,
@@ -138,11 +166,23 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         if self.checkpoint is not None:  # nothing is left to resume
             discard_checkpoints(checkpoint_file(Path(self.checkpoint), [seed]) for seed in seeds)
         history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
-        return self._fitted(given, prepared, model, fit, history)
+        self._fitted(given, prepared, model, fit, history, settings.batch_size)
+        if isinstance(X, pd.DataFrame) and given.named_channels and not _text(X.columns):
+            del self.feature_names_in_  # scikit-learn knows names that are text; `channel_names_` has the others
+        return self
 
-    def _fitted(self, given: Recording, prepared: Prepared, model: FittedModel, fit: Fit, history: xr.Dataset):
-        """Take over what was fitted to a recording, here or elsewhere; `given` has the channels left out, too."""
-        self.model_, self.history_ = replace(model, treatment=given.treatment), history
+    def _fitted(
+        self,
+        given: Recording,
+        prepared: Prepared,
+        model: FittedModel,
+        fit: Fit,
+        history: xr.Dataset,
+        batch_size: int,
+    ) -> Self:
+        """Take over what was fitted. given : the recording as it came, with the channels that were left out."""
+        self.model_ = replace(model, treatment=given.treatment)
+        self.history_, self.batch_size_ = history, batch_size
         self.goodness_of_fit_ = fit.table()
         self.goodness_of_fit_["held_out"] = prepared.held_out
         if prepared.held_out:
@@ -154,6 +194,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 stacklevel=3,
             )
         self.n_features_in_ = given.X.shape[1]
+        self.channel_names_ = list(given.channel_names) if given.named_channels else None
         self.kept_channels_ = [given.channel_names.index(name) for name in prepared.recording.channel_names]
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -161,15 +202,24 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             self.feature_names_in_ = np.array(given.channel_names, dtype=object)
         return self
 
-    def transform(self, X, seed=None):
+    @property
+    def treatment(self) -> Treatment | None:
+        """How the recording was made from what was measured: bins, smoothing, scaling. None if that is not known.
+
+        Data that the model has not seen are to be treated alike: `recording.treat(model.treatment)`.
+        """
+        check_is_fitted(self)
+        return self.model_.treatment
+
+    def transform(self, X: Any, seed: int | None = None) -> Any:
         """Embedding of X (time, channel) or of a `Recording`: (time, dim) float32.
 
         It comes back as what came in: a DataFrame with its index, a DataArray with its time, pynapple as a TsdFrame
-        with its time support; an array otherwise. Data from pynapple are first treated like those the model was
-        fitted to; anything else is taken as treated.
+        with its time support; an array otherwise. Data from pynapple are first treated like those that the model
+        was fitted to; anything else is taken to be treated already.
 
-        seed : one seed's own embedding. None: the mean over seeds, each space aligned to the best seed's first;
-            seeds in which a space collapsed do not count for it.
+        seed : the number of a seed, for its own embedding. None: the mean over seeds, after each space has been
+            aligned to that of the best seed; seeds in which a space collapsed do not count for it.
         """
         recording = self._check(X)
         model = self.model_.to(resolve_device(self.device))
@@ -182,12 +232,26 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         spaces = [name for name, space in model.spaces.items() for _ in range(space.dim)]
         return in_kind(z, X, recording, list(self.get_feature_names_out()), spaces)
 
-    def score(self, X, y=None):
-        """Bits above chance, log₂ N - InfoNCE, summed over spaces (but nuisances) and averaged over seeds.
+    def embed_seeds(self, X: Any, rows: np.ndarray | None = None) -> np.ndarray:
+        """Embedding of each seed on its own, in its own coordinates: (seed, time, dim) float32.
 
-        Higher is better; pass held-out data. N is the number of candidates, at most `batch_size`. The embedding is
-        taken at its own temperature, so a model that is too sure of itself scores low (`goodness_of_fit_` takes the
-        best of five).
+        What `transform(X, seed=k)` gives for every k, in one pass, to compare seeds with each other.
+
+        rows : time steps to embed, as integers; None for all.
+        """
+        recording = self._check(X)
+        model = self.model_.to(resolve_device(self.device))
+        rows = np.arange(len(recording)) if rows is None else np.asarray(rows)
+        with one_thread():
+            z = model.embedder.embed(model.parameters, model.standardise(recording.X), recording.epochs, rows)
+        return z.cpu().numpy()
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Bits above chance, summed over the spaces that are no nuisances and averaged over seeds.
+
+        Higher is better; pass data that the model was not fitted to. A space has log₂ N - InfoNCE bits with N
+        candidates, at most `batch_size`. The embedding is taken at its own temperature, so an embedding that is too
+        sure of itself scores low (`goodness_of_fit_` takes the best of five temperatures).
         """
         recording = self._check(X, y)
         spaces, model = self.model_.spaces, self.model_.to(resolve_device(self.device))
@@ -203,7 +267,14 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         return float(fit.bits.mean(0)[[not space.nuisance for space in spaces.values()]].sum())
 
     def attribute(
-        self, X, y=None, *, method="unique_variance", samples=None, aggregate="mean", loss="squared"
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        method: str = "unique_variance",
+        samples: int | Literal["all"] | None = None,
+        aggregate: str = "mean",
+        loss: str = "squared",
     ) -> AttributionMaps:
         """Which channels carry which space.
 
@@ -255,12 +326,12 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             )
         return maps
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> Path:
         """Write the fitted model to a folder; `ascribo.load` reads it."""
         check_is_fitted(self)
         return save(self, folder)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the embedding dimensions: the space's name and a number."""
         check_is_fitted(self)
         return np.array(dimension_names(self.model_.spaces), dtype=object)
@@ -270,22 +341,23 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def _check(self, X, y=None) -> Recording:
+    def _check(self, X: Any, y: Any = None) -> Recording:
         """X as a recording of the channels the model was fitted to."""
         check_is_fitted(self)
         fitted_to = self.model_.treatment
         recording = as_recording(X, y, treatment=fitted_to)
         check_treatment(recording, fitted_to)
-        text = isinstance(X, pd.DataFrame) and all(isinstance(label, str) for label in X.columns)
-        if isinstance(X, np.ndarray) or text or (isinstance(X, pd.DataFrame) and not recording.named_channels):
+        frame = isinstance(X, pd.DataFrame)
+        if isinstance(X, np.ndarray) or (frame and (_text(X.columns) or not recording.named_channels)):
+            # scikit-learn's words for names that are missing, other ones, or in another order
             validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
-        numbered = [str(k) for k in range(self.n_features_in_)]  # columns without labels of their own
-        names, fitted = recording.channel_names, list(getattr(self, "feature_names_in_", numbered))
-        named = recording.named_channels and hasattr(self, "feature_names_in_")
+        names = recording.channel_names
+        fitted = self.channel_names_ or [str(k) for k in range(self.n_features_in_)]
+        named = recording.named_channels and self.channel_names_
         if names != fitted and (named or set(names) == set(fitted)):
             raise ValueError(
-                f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: "
-                "pass the same channels in the same order (recording.take_channels does both)."
+                f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: pass the same channels "
+                "in the same order (recording.take_channels does both)."
             )
         if recording.X.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -295,6 +367,10 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         if len(self.kept_channels_) < self.n_features_in_:
             recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
         return recording
+
+
+def _text(names: Iterable[object]) -> bool:
+    return all(isinstance(name, str) for name in names)
 
 
 def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:

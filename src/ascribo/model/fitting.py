@@ -30,6 +30,7 @@ from ..training.penalty import Schedule
 from ..training.problem import Problem
 from ..training.settings import DECODER_STEPS, Settings
 from ..training.train import train_many
+from .checks import check_dimensions
 from .fitted import FittedModel
 from .goodness import TEMPERATURES, Fit, goodness_of_fit
 
@@ -37,6 +38,9 @@ __all__ = ["Prepared", "finish", "fit_many", "make_targets", "prepare"]
 
 DECODED = 100_000
 """Most time steps a decoder is fitted to."""
+FEWEST_HELD_OUT = 20
+"""Fewest time steps that the goodness of fit is measured on. Spaces that are there were called collapsed in a fifth
+of the recordings on 10 time steps, in 0 to 8% on 20, in none on 100."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def prepare(
             f"the encoder's window of {window} time steps is longer than the longest epoch ({longest}): use a "
             "shorter window or longer epochs."
         )
+    check_dimensions(spaces, recording.X.shape[1], window)
     pairs, training, judging, validation = _split(recording, spaces, module, validation_fraction)
     statistics = {
         name: space.target_statistics(recording.variables, np.flatnonzero(training >= 0))
@@ -244,12 +249,15 @@ def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.M
         reach = max(space.reach for space in spaces.values())
         training, validation = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * input_window(module)))
         try:
+            if (kept := int((validation >= 0).sum())) < FEWEST_HELD_OUT:
+                raise ValueError(f"{kept} time steps are too few to judge by: expected at least {FEWEST_HELD_OUT}")
             both = [Pairs(spaces, variables, segments) for segments in (training, validation)]
             return both[0], training, both[1], validation
         except ValueError as error:
             warnings.warn(
-                f"nothing could be held out ({error}): the goodness of fit is measured on the training data. Use a "
-                "longer recording or a larger validation_fraction.",
+                f"validation_fraction={fraction:g}: nothing could be held out ({error}). The goodness of fit is "
+                "measured on the training data, where it is too good. Use a longer recording or a larger "
+                "validation_fraction.",
                 stacklevel=4,
             )
     pairs = Pairs(spaces, variables, epochs)

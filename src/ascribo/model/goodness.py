@@ -1,11 +1,13 @@
-"""How much a fitted space tells about its pairs on held-out time: bits above chance (001, theorem 1).
+"""Goodness of fit: how much each space of a fitted model tells about its pairs on held-out time.
 
-A space that has nothing to do with its variable ends at chance, log N: it has collapsed, and its map means
-nothing. The InfoNCE here counts the positive among the N candidates, so that the bits are a lower bound of the
-information at any N (see `ascribo.networks.losses.infonce`), and each space is judged on its own dimensions.
+A space that has nothing to do with the channels ends at chance: its InfoNCE, the contrastive loss, is log N with N
+candidates. It has collapsed, and its map would mean nothing (Schneider et al. 2025, theorem 1). All others are some
+bits above chance: log₂ N minus the InfoNCE, in bits. The positive counts among the N candidates here, so that the
+bits are a lower bound of the information at any N (see `ascribo.networks.losses.infonce`), and each space is
+measured by its own dimensions alone.
 
-Neighbouring steps are nearly copies of each other, so the interval of the bits is not one over references: each
-reference's bits are averaged within contiguous blocks of time, and a t interval is taken over the blocks.
+Neighbouring time steps are nearly copies of each other, so the interval of the bits is not one over time steps: the
+bits are averaged within blocks of time, and a t interval is taken over the blocks.
 """
 
 from __future__ import annotations
@@ -31,22 +33,23 @@ from ..spaces.similarities import as_similarity
 
 __all__ = ["TEMPERATURES", "Fit", "block_interval", "goodness_of_fit", "time_blocks"]
 
-FLOOR = 0.01
-"""Bits under which a space counts as collapsed whatever its standard error."""
+FEWEST_BITS = 0.01
+"""A space with no more bits than this has collapsed, whatever their standard error."""
 TEMPERATURES = (1.0, 4.0, 16.0, 64.0, 256.0)
-"""Times the model's own: enough for an embedding that is sixteen times too large for what it knows."""
+"""In units of the model's own temperature: enough for an embedding that is sixteen times too large."""
 FEWEST_BLOCKS = 5
-"""With fewer contiguous runs of judged steps than this, the steps are cut into ten blocks instead."""
+"""If held-out time has fewer runs than this, it is cut into ten blocks instead."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Per seed and space: InfoNCE in nats, bits above chance, whether collapsed; each (seed, space).
+    """The goodness of fit of every seed and space; `table()` gives one row for each space, averaged over seeds.
 
-    block_bits, block_share : (block, seed, space) mean bits of the references in each block of time, and the
-        share of the references that lie in it.
-
-    `table()` gives one row per space, averaged over seeds.
+    infonce, bits, collapsed : (seed, space) InfoNCE in nats, bits above chance, whether the space is at chance.
+    chance : (space,) InfoNCE of an embedding that tells nothing, in nats.
+    left_out : (space,) time steps at which the variables of the space are missing.
+    block_bits, block_share : (block, seed, space) mean bits in each block of time, and the share of the references
+        that lie in it.
     """
 
     spaces: tuple[str, ...]
@@ -59,8 +62,7 @@ class Fit:
     block_share: np.ndarray
 
     def table(self) -> pd.DataFrame:
-        """One row per space: space, infonce, chance, bits, collapsed (all seeds), left_out (time steps), and
-        bits_low and bits_high, the 95% interval of the bits over blocks of time (`block_interval`)."""
+        """One row for each space, averaged over seeds, as `ContrastiveEmbedding.goodness_of_fit_` describes it."""
         low, high = block_interval(self.block_bits.mean(1), self.block_share.mean(1))
         return pd.DataFrame(
             {
@@ -77,13 +79,13 @@ class Fit:
 
 
 def block_interval(values: np.ndarray, share: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """t interval of the weighted mean of block means, the blocks taken as independent.
+    """Confidence interval of a weighted mean over blocks of time: Student's t, the blocks taken as independent.
 
     values, share : (block, ...) means within blocks and their weights, which sum to 1 over blocks.
 
-    It tells how the bits vary from one stretch of the recording to another. Two things it does not know: the
-    candidates are shared by all blocks, and a model may have learned a chance relation that holds over the whole
-    recording. `ascribo.evidence.shift_test` is the test of the latter.
+    It tells how the bits vary from one part of the recording to another. Two things it does not know: the
+    candidates are shared by all blocks, and a model may have learned a relation that holds over the whole recording
+    by chance. `ascribo.shift_test` is the test of the latter.
 
     >>> low, high = block_interval(np.array([1.0, 2.0, 3.0]), np.full(3, 1 / 3))
     >>> round(float(low), 2), round(float(high), 2)
@@ -98,20 +100,21 @@ def block_interval(values: np.ndarray, share: np.ndarray, level: float = 0.95) -
 
 
 def time_blocks(segments: np.ndarray) -> np.ndarray:
-    """Number of the block of time each step lies in, -1 for steps that are not judged: (time,).
+    """The block of time that each time step lies in, -1 for time steps that are not used: (time,) integers.
 
-    Contiguous runs of judged steps, such as the blocks that were held out; where there are fewer than five runs
-    (a whole recording), ten blocks of equal size.
+    segments : (time,), -1 for time steps that are not used. Each run of used time steps, such as a block that was
+    held out, is a block; where there are fewer than five runs (a whole recording), there are ten blocks of equal
+    size.
 
     >>> time_blocks(np.array([0, 0, -1, 2, 3, -1, 5, -1, 7, -1, 9]))
     array([ 0,  0, -1,  1,  1, -1,  2, -1,  3, -1,  4])
     """
-    judged = segments >= 0
-    first = judged & ~np.r_[False, judged[:-1]]
+    used = segments >= 0
+    first = used & ~np.r_[False, used[:-1]]
     if first.sum() >= FEWEST_BLOCKS:
-        return np.where(judged, np.cumsum(first) - 1, -1)
+        return np.where(used, np.cumsum(first) - 1, -1)
     number = np.full(len(segments), -1)
-    number[judged] = np.arange(judged.sum()) * min(10, judged.sum()) // max(1, judged.sum())
+    number[used] = np.arange(used.sum()) * min(10, used.sum()) // max(1, used.sum())
     return number
 
 
@@ -130,17 +133,23 @@ def goodness_of_fit(
     seed: int = 0,
     temperatures: Sequence[float] = (1.0,),
 ) -> Fit:
-    """Judge every space of every seed on `batches` fresh batches of pairs.
+    """Measure every space of every model on fresh batches of pairs, as a rule of held-out time.
 
-    X (time, channel) is standardised; `pairs` draws from the steps to be judged. A Regress space has no
-    InfoNCE; its bits are the Gaussian information of its prediction, -½ log₂(1 - R²) summed over dimensions.
-
-    pairs, targets : for all models, or a list of each with one entry per model; the models then have the same
-        rows of pairs, and draw the same references where they can.
-    temperatures : each space of each model is judged at the best of these, in units of its own temperature. An
+    Parameters
+    ----------
+    embedder, parameters : the encoders, with stacked parameters (model, ...).
+    X : (time, channel), standardised. segments : (time,), which of it is used; windows stay inside a segment.
+    pairs, targets : what batches are drawn from, and what spaces that predict something predict, for all models; or
+        a list of each with one entry for each model. The models then have the same rows of pairs, and draw the same
+        references where they can.
+    batch, batches, seed : references in a batch, number of batches, seed of the draws.
+    temperatures : each space of each model is measured at the best of these, in units of its own temperature. An
         overfitted embedding is right about the direction and wrong about how sure it is: its bits are far below
-        zero, and above it once it is shrunk. (Choosing on the judged steps flatters a little: an embedding that
-        knows nothing ends at or just above 0.)
+        zero, and above it once it is shrunk. (Choosing the best flatters a little: an embedding that knows nothing
+        ends at or just above 0.)
+
+    A space that predicts something has no InfoNCE; its bits are the Gaussian information of its prediction,
+    -½ log₂(1 - R²) summed over dimensions.
     """
     every = [pairs] if isinstance(pairs, Pairs) else list(pairs)
     given = [targets] if isinstance(targets, Mapping) else list(targets)
@@ -205,7 +214,7 @@ def goodness_of_fit(
         values.mean(0),
         np.where(regress, np.nan, chance(batch)),
         mean,
-        mean <= np.maximum(FLOOR, 2 * error),
+        mean <= np.maximum(FEWEST_BITS, 2 * error),
         np.array([every[0].left_out[name] for name in names]),
         block_bits,
         (count / count.sum(-1, keepdim=True)).permute(2, 1, 0).cpu().numpy(),
@@ -220,10 +229,10 @@ def _infonce(reference: Tensor, positive: Tensor, negatives: Tensor, similarity:
 
 
 def _information(prediction: Tensor, goal: Tensor) -> Tensor:
-    """Share of each reference in -½ log₂(1 - R²), the sum over dimensions: (model, B).
+    """What each reference adds to -½ log₂(1 - R²), summed over dimensions: (model, B).
 
-    The mean over references is the information itself; the rest is its linear part in the squared error and in
-    the variance, which is what an interval over blocks needs.
+    The mean over references is the information itself. How a single reference differs from it is linear in its
+    squared error and in its distance from the mean, which is what an interval over blocks needs.
     """
     square, spread = (prediction - goal).square(), (goal - goal.mean(1, keepdim=True)).square()
     error, variance = (part.mean(1, keepdim=True).clamp_min(1e-12) for part in (square, spread))

@@ -93,6 +93,8 @@ def _one(
     )
     estimator.n_features_in_ = facts["features"]
     estimator.kept_channels_ = facts["kept_channels"]
+    estimator.channel_names_ = facts["channel_names"]
+    estimator.batch_size_ = facts["batch_size"]
     if facts["feature_names"]:
         estimator.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
     return estimator

@@ -34,8 +34,10 @@ class Settings:
     constant_rate: bool = False
 
     @classmethod
-    def from_parameters(cls, estimator: Any, **changes: Any) -> Settings:
+    def from_parameters(cls, estimator: Any, *, time_steps: int | None = None, **changes: Any) -> Settings:
         """The settings that the parameters of an estimator describe, with `changes` to some of them.
+
+        time_steps : of the shortest recording to train on; no batch has more references.
 
         >>> from ascribo import ContrastiveEmbedding
         >>> settings = Settings.from_parameters(ContrastiveEmbedding(penalty=0.1, device="cpu"), early_stop=None)
@@ -44,7 +46,9 @@ class Settings:
         """
         given = {
             "steps": int(estimator.steps),
-            "batch_size": int(estimator.batch_size),
+            "batch_size": int(
+                estimator.batch_size if time_steps is None else min(estimator.batch_size, time_steps)
+            ),
             "learning_rate": float(estimator.learning_rate),
             "schedule": as_schedule(estimator.penalty),
             "exact_penalty": bool(estimator.exact_penalty),

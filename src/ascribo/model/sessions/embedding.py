@@ -1,10 +1,11 @@
-"""Sessions of one animal or of many in one space: an encoder for each, held together by shared variables."""
+"""The estimator of several recordings: an encoder for each session, one embedding for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -34,32 +35,34 @@ __all__ = ["SharedEmbedding"]
 
 @dataclass(eq=False, repr=False)
 class SharedEmbedding(ContrastiveEstimator):
-    """Embed sessions with different channels into one space, and attribute it to the channels of each.
+    """Embed several recordings with different channels into one space, and find the channels that carry it.
 
-    Each session has an encoder of its own. The positive of a time step lies in any of the sessions, where the
-    shared variables (`Follow`, `Discrete`) are as they should be, so equal values end up at equal places: the
-    coordinates of these spaces, and of `Regress` spaces, are the same in all sessions. `Time` spaces are learned by
-    each session on its own; nothing says which of their coordinates correspond, and they are not comparable.
+    A session is one recording, of one animal or of another, and has an encoder of its own. What the sessions share
+    are variables: the positive of a time step may lie in any session, where the variables are as they should be. So
+    equal values end up at equal places, and the coordinates of `Follow`, `Discrete` and `Regress` spaces mean the
+    same in all sessions. A `Time` space is learned by each session on its own; its coordinates cannot be compared.
 
     Parameters
     ----------
-    spaces : dict name -> space
-        Blocks of the embedding. A session that has not all variables of a space does without that space. None: a
-        space "variables" that follows all variables that the sessions share, beside a `Time` space "rest" of 3
+    spaces : dict of names and spaces
+        The parts of the embedding. A session that has not all variables of a space does without that space. None: a
+        space "variables" that follows the variables that all sessions have, and a `Time` space "rest" of 3
         dimensions.
     hybrid, seeds, steps, batch_size, penalty, encoder, device, random_state, learning_rate, exact_penalty,
     early_stop, validation_fraction, drop_constant, checkpoint, progress :
-        as of `ContrastiveEmbedding`; `batch_size` is the number of references in each session.
+        As of `ContrastiveEmbedding`. `batch_size` is the number of references in each session; none has more than
+        the shortest session has time steps.
 
     Attributes
     ----------
-    sessions_ : dict name -> ContrastiveEmbedding
+    sessions_ : dict of names and ContrastiveEmbedding
         Each session's part, a fitted estimator of its own: for figures, tests and everything that takes one.
     goodness_of_fit_ : DataFrame
-        One row per session and space, as of `ContrastiveEmbedding`: pairs within the session, on held-out time.
+        One row for each session and space, as of `ContrastiveEmbedding`: pairs within the session, on held-out
+        time.
     overlap_ : DataFrame
-        space, session, other, share: how much of a session has a counterpart in another one. Pairs without do not
-        count in training.
+        space, session, other, share: the share of a session's time steps that have a counterpart in another one.
+        Pairs without a counterpart do not count in training.
     history_ : Dataset
         infonce (session, step, seed, space), penalty and lambda (session, step, seed).
 
@@ -79,8 +82,12 @@ class SharedEmbedding(ContrastiveEstimator):
     ['space', 'source', 'target', 'r2', 'r2_unaligned', 'bins']
     """
 
-    def fit(self, recordings, y=None):
-        """Fit all sessions, a dict of names and recordings (or arrays of channels, with y a dict of variables)."""
+    def fit(self, recordings: Mapping[str, Any], y: Mapping[str, Any] | None = None) -> Self:
+        """Fit all sessions.
+
+        recordings : dict of session names and recordings, or arrays of channels. y : dict of session names and
+        variables, if the recordings do not have them.
+        """
         check_parameters(self)
         given = recordings_of(recordings, y)
         if len(given) < 2:
@@ -100,13 +107,14 @@ class SharedEmbedding(ContrastiveEstimator):
         self._train(given, prepared, pairs)
         return self
 
-    def add_session(self, name, recording, y=None, *, steps=None):
-        """Fit one more session into the space; all others stay as they are, to the last bit.
+    def add_session(self, name: str, recording: Any, y: Any = None, *, steps: int | None = None) -> Self:
+        """Fit one more session into the space. All others stay as they are, to the last bit.
 
         The new encoders are trained against what the model has kept of the other sessions (`landmarks_`, up to
         20,000 time steps of each), so the other recordings are not needed.
 
-        steps : training steps, those of the model by default.
+        name : of the new session. recording, y : as for `ContrastiveEmbedding.fit`.
+        steps : training steps; None: those of the model.
         """
         check_is_fitted(self)
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1):
@@ -129,7 +137,7 @@ class SharedEmbedding(ContrastiveEstimator):
         self.measures_, self.overlap_ = measures, pd.concat([self.overlap_, overlap], ignore_index=True)
         return self
 
-    def transform(self, recordings, session=None, seed=None):
+    def transform(self, recordings: Any, session: str | None = None, seed: int | None = None) -> Any:
         """Embedding in the coordinates that all sessions share: (time, dim) float32.
 
         recordings : a recording (or channels) of the session `session`, or a dict of them; then a dict comes back.
@@ -152,14 +160,14 @@ class SharedEmbedding(ContrastiveEstimator):
 
     def attribute(
         self,
-        recordings,
-        session=None,
-        y=None,
+        recordings: Any,
+        session: str | None = None,
+        y: Any = None,
         *,
-        method="unique_variance",
-        samples=None,
-        aggregate="mean",
-        loss="squared",
+        method: str = "unique_variance",
+        samples: int | Literal["all"] | None = None,
+        aggregate: str = "mean",
+        loss: str = "squared",
     ) -> AttributionMaps | dict[str, AttributionMaps]:
         """Which channels carry which space: the maps of a session, or of a dict of recordings a dict of maps.
 
@@ -177,7 +185,7 @@ class SharedEmbedding(ContrastiveEstimator):
         }
         return out[session] if single else out
 
-    def consistency(self, recordings=None, *, held_out=True) -> pd.DataFrame:
+    def consistency(self, recordings: Mapping[str, Any] | None = None, *, held_out: bool = True) -> pd.DataFrame:
         """How far the sessions' embeddings agree where their variables do.
 
         Time steps of different sessions do not match, so each embedding is averaged within bins of the variables
@@ -186,7 +194,7 @@ class SharedEmbedding(ContrastiveEstimator):
         Parameters
         ----------
         recordings : dict of recordings to compare; None: the time steps that were kept when fitting.
-        held_out : of those take only what the encoders were not trained on (if anything was held out).
+        held_out : of those take only time steps that the encoders were not trained on, if any were held out.
 
         Returns
         -------
@@ -232,7 +240,7 @@ class SharedEmbedding(ContrastiveEstimator):
         contrastive = [name for name, space in self.spaces_.items() if space.contrastive]
         return table.sel(space=contrastive)  # in the model's order
 
-    def save(self, folder):
+    def save(self, folder: str | Path) -> Path:
         """Write the fitted model to a folder; `ascribo.load` reads it."""
         check_is_fitted(self)
         return save_sessions(self, folder)
@@ -240,7 +248,7 @@ class SharedEmbedding(ContrastiveEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return bool(getattr(self, "sessions_", None))
 
-    def _named(self, recordings, session) -> tuple[dict, bool]:
+    def _named(self, recordings: Any, session: str | None) -> tuple[dict[Any, Any], bool]:
         """Recordings by session, and whether it is one alone."""
         check_is_fitted(self)
         several = isinstance(recordings, Mapping)
@@ -248,7 +256,7 @@ class SharedEmbedding(ContrastiveEstimator):
             raise ValueError(f"which session is this? Pass session=..., one of {list(self.sessions_)}.")
         if several and session is not None:
             raise ValueError("session is for a single recording: a dict names its sessions itself.")
-        named = dict(recordings) if several else {session: recordings}
+        named: dict[Any, Any] = dict(recordings) if several else {session: recordings}
         for name in named:
             if name not in self.sessions_:
                 raise ValueError(f"no session called {name!r}{suggest(name, self.sessions_)}")
@@ -282,7 +290,9 @@ class SharedEmbedding(ContrastiveEstimator):
         steps: int | None = None,
     ) -> None:
         """Fit the prepared sessions; those that there are already stay as they are."""
-        settings = Settings.from_parameters(self, **({} if steps is None else {"steps": steps}))
+        shortest = min(len(part.recording) for part in prepared.values())
+        changes = {} if steps is None else {"steps": steps}
+        settings = Settings.from_parameters(self, time_steps=shortest, **changes)
         file = None if self.checkpoint is None else Path(self.checkpoint) / "sessions.safetensors"
         with one_thread():
             fitted = fit_sessions(
@@ -300,5 +310,7 @@ class SharedEmbedding(ContrastiveEstimator):
             discard_checkpoints([file])
         for (name, part), (model, fit, curves, landmarks) in zip(prepared.items(), fitted, strict=True):
             history = history_of(curves, [o.space for o in part.problem.objectives])
-            self.sessions_[name] = self._view(model.spaces)._fitted(given[name], part, model, fit, history)
+            self.sessions_[name] = self._view(model.spaces)._fitted(
+                given[name], part, model, fit, history, settings.batch_size
+            )
             self.landmarks_[name] = landmarks
