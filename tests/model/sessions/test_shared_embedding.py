@@ -171,7 +171,7 @@ def test_arrays_are_attributed_with_their_variables(mixed):
     given = shared.attribute(one.X, "a", one.variables, method="unique_variance")
     whole = shared.attribute(one, "a", method="unique_variance")
     np.testing.assert_allclose(given.by_space, whole.by_space)
-    with pytest.warns(UserWarning, match="Pass y"):
+    with pytest.warns(UserWarning, match=r"pass the variables \(y="):
         shared.attribute(one.X, "a")
 
 
