@@ -1,11 +1,15 @@
 """What all tests share."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+
+if find_spec("jaxtyping") and find_spec("beartype"):
+    os.environ.setdefault("ASCRIBO_CHECK_SHAPES", "1")  # read when ascribo is imported
 
 from ascribo.attribution.unique_variance import score
 

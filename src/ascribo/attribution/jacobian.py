@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..networks.stack import Embedder
+from ..support.shapes import Bool, Float, shaped
 
 __all__ = ["encoder_jacobian", "pseudo_inverse"]
 
@@ -19,7 +20,10 @@ SAMPLES_AT_ONCE = 512
 """Samples whose Jacobians are computed together on a CPU."""
 
 
-def encoder_jacobian(embedder: Embedder, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+@shaped
+def encoder_jacobian(
+    embedder: Embedder, parameters: Mapping[str, Tensor], x: Float[Tensor, "B channel *window"]
+) -> Float[Tensor, "seed B dim channel steps"]:
     """∂f/∂x of every seed at inputs x (B, channel[, window]): (seed, B, dim, channel, window).
 
     MLPs have a short way; any other module takes one backward pass per embedding dimension: samples do not
@@ -42,7 +46,10 @@ def encoder_jacobian(embedder: Embedder, parameters: Mapping[str, Tensor], x: Te
     return jacobian if jacobian.ndim == 5 else jacobian[..., None]
 
 
-def pseudo_inverse(jacobian: Tensor) -> tuple[Tensor, Tensor]:
+@shaped
+def pseudo_inverse(
+    jacobian: Float[Tensor, "*batch d n"],
+) -> tuple[Float[Tensor, "*batch n d"], Bool[Tensor, "*batch"]]:
     """Moore-Penrose inverses of a batch of wide matrices (..., d, n), d ≤ n, and which could be inverted.
 
     J⁺ = Jᵀ(JJᵀ)⁻¹ by Cholesky of the d x d Gram matrix in float64. Matrices whose factor looks badly

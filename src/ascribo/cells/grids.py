@@ -6,6 +6,8 @@ import numpy as np
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.ndimage import map_coordinates
 
+from ..support.shapes import Array, Float, shaped
+
 __all__ = ["autocorrelograms", "score_grids"]
 
 LEAST = 0.3
@@ -15,7 +17,8 @@ WIDTHS = 8
 """How many outer edges of the ring are tried, from beyond the central peak to the end of the autocorrelogram."""
 
 
-def score_grids(maps: np.ndarray) -> np.ndarray:
+@shaped
+def score_grids(maps: Float[Array, "cell x y"]) -> Float[Array, " cell"]:
     """Grid scores of rate maps (cell, bin, bin), NaN where nothing is known: (cell,)."""
     automaps = autocorrelograms(maps)
     size = automaps.shape[-1]
@@ -38,7 +41,8 @@ def score_grids(maps: np.ndarray) -> np.ndarray:
     return found
 
 
-def autocorrelograms(maps: np.ndarray) -> np.ndarray:
+@shaped
+def autocorrelograms(maps: Float[Array, "cell x y"]) -> Float[Array, "cell _ _"]:
     """Correlation of each map (cell, bin, bin) with itself moved, over the bins that are known in both.
 
     (cell, 2 bin - 1, 2 bin - 1), 1 in the middle; NaN where fewer than 10 bins are known in both.

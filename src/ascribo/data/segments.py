@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..support.shapes import Array, Bool, Int, shaped
+
 __all__ = ["evenly", "hold_out", "same_segment", "segment_bounds"]
 
 
@@ -19,7 +21,8 @@ def evenly(length: int, most: int | None) -> np.ndarray:
     return np.linspace(0, length - 1, length if most is None else min(most, length)).astype(np.int64)
 
 
-def same_segment(segments: np.ndarray, offset: int) -> np.ndarray:
+@shaped
+def same_segment(segments: Int[Array, " time"], offset: int) -> Bool[Array, " time"]:
     """True at the steps t for which t + offset lies in the same segment.
 
     >>> same_segment(np.array([0, 0, 0, 1, 1, -1]), 1)
@@ -31,7 +34,8 @@ def same_segment(segments: np.ndarray, offset: int) -> np.ndarray:
     return inside & (segments >= 0)
 
 
-def segment_bounds(segments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+@shaped
+def segment_bounds(segments: Int[Array, " time"]) -> tuple[Int[Array, " time"], Int[Array, " time"]]:
     """First and last step of the segment each step belongs to, both (time,).
 
     >>> first, last = segment_bounds(np.array([0, 0, 1, 1, 1]))
@@ -44,7 +48,10 @@ def segment_bounds(segments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(starts, lengths), np.repeat(stops - 1, lengths)
 
 
-def hold_out(epochs: np.ndarray, fraction: float, least: int = 20) -> tuple[np.ndarray, np.ndarray]:
+@shaped
+def hold_out(
+    epochs: Int[Array, " time"], fraction: float, least: int = 20
+) -> tuple[Int[Array, " time"], Int[Array, " time"]]:
     """Split a recording into segments to train on and up to ten evenly spaced blocks of time to test on.
 
     least : steps a block should have; where ten would be shorter there are fewer.

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from ..support.shapes import Float, shaped
 from . import blocked
 from .available import on_triton
 from .pair import gelu_pair
@@ -27,12 +28,20 @@ from .terms import Term
 __all__ = ["gelu_pair", "gelu_rows", "log_sum_exp", "log_sum_exps"]
 
 
-def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
+@shaped
+def log_sum_exp(
+    reference: Float[Tensor, "model B d"], negatives: Float[Tensor, "model N d"], terms: Sequence[Term]
+) -> Float[Tensor, "model B"]:
     """log Σ_j exp ψ(r_i, n_j): (model, B, d), (model, N, d) -> (model, B)."""
     return log_sum_exps(reference, negatives, [terms]).squeeze(-1)
 
 
-def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
+@shaped
+def log_sum_exps(
+    reference: Float[Tensor, "model B d"],
+    negatives: Float[Tensor, "model N d"],
+    objectives: Sequence[Sequence[Term]],
+) -> Float[Tensor, "model B objective"]:
     """`log_sum_exp` of several objectives (lists of terms) on the same references and negatives.
 
     Memory grows with the batch, never with its square.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..support.shapes import Float, shaped
 from .terms import Term
 
 __all__ = ["log_sum_exp", "log_sum_exps"]
@@ -59,13 +60,21 @@ def _logits(terms: Sequence[Term], reference: Tensor, other: Tensor) -> Tensor:
     return first
 
 
-def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
+@shaped
+def log_sum_exp(
+    reference: Float[Tensor, "model B d"], negatives: Float[Tensor, "model N d"], terms: Sequence[Term]
+) -> Float[Tensor, "model B"]:
     """log Σ_j exp ψ(r_i, n_j): (model, B, d), (model, N, d) -> (model, B)."""
     out = _LogSumExp.apply(reference, negatives, tuple(terms))
     assert isinstance(out, Tensor)
     return out
 
 
-def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
+@shaped
+def log_sum_exps(
+    reference: Float[Tensor, "model B d"],
+    negatives: Float[Tensor, "model N d"],
+    objectives: Sequence[Sequence[Term]],
+) -> Float[Tensor, "model B objective"]:
     """`log_sum_exp` of several objectives: (model, B, objective)."""
     return torch.stack([log_sum_exp(reference, negatives, terms) for terms in objectives], -1)

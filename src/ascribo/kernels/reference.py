@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..support.shapes import Float, shaped
 from .terms import Term
 
 __all__ = ["log_sum_exp", "log_sum_exps"]
 
 
-def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
+@shaped
+def log_sum_exp(
+    reference: Float[Tensor, "model B d"], negatives: Float[Tensor, "model N d"], terms: Sequence[Term]
+) -> Float[Tensor, "model B"]:
     """log Σ_j exp Σ_terms ψ(r_i, n_j): (model, B, d), (model, N, d) -> (model, B), any dtype, any device.
 
     >>> from ascribo.spaces.similarities import SquaredL2
@@ -23,6 +27,11 @@ def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> 
     return sum(s.rowwise(rows[..., where], columns[..., where]) for s, where in terms).logsumexp(-1)  # type: ignore
 
 
-def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
+@shaped
+def log_sum_exps(
+    reference: Float[Tensor, "model B d"],
+    negatives: Float[Tensor, "model N d"],
+    objectives: Sequence[Sequence[Term]],
+) -> Float[Tensor, "model B objective"]:
     """`log_sum_exp` of several objectives: (model, B, objective)."""
     return torch.stack([log_sum_exp(reference, negatives, terms) for terms in objectives], -1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 __all__ = ["Similarity"]
 
 
+@runtime_checkable
 class Similarity(Protocol):
     """A similarity ψ of embeddings, with the gradients that the loss needs.
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..support.shapes import Array, Float, shaped
+
 __all__ = ["check_embedding", "mean_over_pairs", "means_by_label", "pairwise_r2"]
 
 DEAD = 1e-6
@@ -55,7 +57,8 @@ def check_embedding(z: Any, name: Any) -> np.ndarray:
     return values
 
 
-def pairwise_r2(embeddings: Sequence[np.ndarray], weight: str) -> np.ndarray:
+@shaped
+def pairwise_r2(embeddings: Sequence[Float[Array, "time _"]], weight: str) -> Float[Array, "n n"]:
     """R² (n, n) of target (column) from source (row), by one product of orthonormal bases."""
     centred = [z - z.mean(0) for z in embeddings]
     bases = [_basis(z) for z in centred]

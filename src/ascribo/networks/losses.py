@@ -17,11 +17,15 @@ from torch import Tensor
 from .. import kernels
 from ..kernels.terms import Term
 from ..spaces.similarities import SquaredL2
+from ..support.shapes import Float, shaped
 
 __all__ = ["chance", "infonce", "infonces", "log_sum_exp"]
 
 
-def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> Tensor:
+@shaped
+def log_sum_exp(
+    reference: Float[Tensor, "model B d"], negatives: Float[Tensor, "model N d"], terms: Sequence[Term]
+) -> Float[Tensor, "model B"]:
     """log Σ_j exp ψ(r_i, n_j) without a B x N array in memory: (model, B, d), (model, N, d) -> (model, B).
 
     >>> r, n = torch.zeros(1, 4, 2), torch.zeros(1, 8, 2)
@@ -31,14 +35,15 @@ def log_sum_exp(reference: Tensor, negatives: Tensor, terms: Sequence[Term]) -> 
     return kernels.log_sum_exp(reference, negatives, terms)
 
 
+@shaped
 def infonce(
-    reference: Tensor,
-    positive: Tensor,
-    negatives: Tensor,
+    reference: Float[Tensor, "model B d"],
+    positive: Float[Tensor, "model B d"],
+    negatives: Float[Tensor, "model N d"],
     terms: Sequence[Term] | None = None,
     *,
     count_positive: bool = False,
-) -> Tensor:
+) -> Float[Tensor, " model"]:
     """Generalized InfoNCE of each model, averaged over references, in nats.
 
     Parameters
@@ -70,13 +75,14 @@ def infonce(
     return (uniform - aligned).mean(-1)
 
 
+@shaped
 def infonces(
-    reference: Tensor,
-    positives: Sequence[Tensor],
-    negatives: Tensor,
+    reference: Float[Tensor, "model B d"],
+    positives: Sequence[Float[Tensor, "model B d"]],
+    negatives: Float[Tensor, "model N d"],
     objectives: Sequence[Sequence[Term]],
-    weight: Tensor | None = None,
-) -> Tensor:
+    weight: Float[Tensor, "model B"] | None = None,
+) -> Float[Tensor, "model objective"]:
     """`infonce` of several objectives that share references and negatives: (model, objective).
 
     One pass over the pairs serves all of them. positives : (model, B, d) for each objective. weight : (model, B), 0

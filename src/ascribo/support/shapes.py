@@ -1,26 +1,45 @@
-"""Shapes of arrays in annotations: `Float[Array, "time channel"]`, checked while the tests run.
+"""Shapes of arrays in annotations, such as `Float[Array, "time channel"]`, and their check.
 
-jaxtyping is a tool for developers and may be absent: then the annotations mean nothing.
+`shaped` marks a function whose annotations are checked at every call while the tests run (the environment variable
+ASCRIBO_CHECK_SHAPES, which `tests/conftest.py` sets); otherwise it leaves the function alone. jaxtyping and
+beartype are tools for developers and may be absent.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy import ndarray as Array
 from torch import Tensor
 
-__all__ = ["Array", "Bool", "Float", "Int", "Shaped", "Tensor"]
+__all__ = ["Array", "Bool", "Float", "Int", "Tensor", "shaped"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Shaped
+    from jaxtyping import Bool, Float, Int
 else:
     try:
-        from jaxtyping import Bool, Float, Int, Shaped
+        from jaxtyping import Bool, Float, Int
     except ImportError:
 
         class _Unchecked:
             def __class_getitem__(cls, shape: Any) -> Any:
                 return Any
 
-        Bool = Float = Int = Shaped = _Unchecked
+        Bool = Float = Int = _Unchecked
+
+
+def shaped(function: Function) -> Function:
+    """The function itself; while the tests run, one that refuses arguments and results of other shapes.
+
+    Sizes that have one name are equal within a call: (model, B, d) and (model, N, d) agree in `model` and `d`.
+    """
+    if not os.environ.get("ASCRIBO_CHECK_SHAPES"):
+        return function
+    from beartype import beartype
+    from jaxtyping import jaxtyped
+
+    return jaxtyped(typechecker=beartype)(function)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import stack_module_state
 
 from ..support.progress import bar
+from ..support.shapes import Float, shaped
 from .adam import Adam, differentiate
 from .steps import STEPS_PER_CHUNK
 
@@ -140,7 +141,10 @@ def losses(predicted: Tensor, goal: Tensor, loss: str) -> Tensor:
     return predicted.exp() - goal * predicted
 
 
-def decode(parameters: Mapping[str, Tensor], u: Tensor) -> Tensor:
+@shaped
+def decode(
+    parameters: Mapping[str, Tensor], u: Float[Tensor, "decoder B dim"]
+) -> Float[Tensor, "decoder B channel"]:
     """Channels from inputs u (decoder, B, dim): (decoder, B, channel); log rates if fitted to counts."""
     for layer in LAYERS:
         u = torch.baddbmm(parameters[f"{layer}.bias"][:, None], u, parameters[f"{layer}.weight"].mT)
@@ -148,8 +152,11 @@ def decode(parameters: Mapping[str, Tensor], u: Tensor) -> Tensor:
     return u
 
 
+@shaped
 @torch.no_grad()
-def decoder_jacobian(parameters: Mapping[str, Tensor], u: Tensor) -> Tensor:
+def decoder_jacobian(
+    parameters: Mapping[str, Tensor], u: Float[Tensor, "decoder B dim"]
+) -> Float[Tensor, "decoder B channel dim"]:
     """∂x/∂u of every decoder at inputs u (decoder, B, dim): (decoder, B, channel, dim).
 
     Forward mode, one tangent per input dimension, carried through the layers beside the values.

@@ -14,11 +14,15 @@ import torch
 from torch import Tensor
 
 from ..support.records import storable
+from ..support.shapes import Float, shaped
 
 __all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "as_schedule", "jacobian_penalty"]
 
 
-def jacobian_penalty(embedding: Tensor, inputs: Tensor) -> Tensor:
+@shaped
+def jacobian_penalty(
+    embedding: Float[Tensor, "model B d"], inputs: Float[Tensor, "model B *input"]
+) -> Float[Tensor, " model"]:
     """Mean over samples of ‖J_f‖²_F for each model, exact and differentiable, by d backward passes.
 
     Training estimates it along one random direction instead (`Embedder.with_tangents`): for u standard normal
