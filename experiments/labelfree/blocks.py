@@ -1,9 +1,9 @@
 """Does the influence of a block of time tell what training without it does? And do explanations find the channels?
 
 Contrastive influence (`explain.contrastive_examples`) beside retraining: the recording is cut into blocks, one
-model is trained without each, all as one stack, and the loss of every block under every model is compared with that
-of models trained on everything. On simulated box data, where the truth is known, and on a real rat on a linear
-track.
+model is trained without each, all as one stack on a CPU with the same batches up to the block, and the loss of
+every block under every model is compared with that of models trained on everything. On simulated box data, where
+the truth is known, and on a real rat on a linear track.
 
 On the box data also the label-free explanation of time steps: its mean size over time is a score for each channel
 and space, whose auROC against the truth stands beside those of the library's own maps.
@@ -106,6 +106,28 @@ def _problem(part: str, length: int):
     return laps, track.spaces()
 
 
+class _Without(Pairs):
+    """Pairs without a block of time, drawn as those of the whole recording but where the block is hit.
+
+    Models of one seed then see the same batches up to the block, and differ by it rather than by chance.
+    """
+
+    def __init__(self, whole: Pairs, spaces: Any, variables: pd.DataFrame, segments: np.ndarray):
+        super().__init__(spaces, variables, segments)
+        self.whole, self.gone = whole, segments < 0
+
+    def draw(self, rng: np.random.Generator, steps: int, batch: int) -> np.ndarray:
+        """See `Pairs`."""
+        first, second = rng.spawn(2)
+        out, other = self.whole.draw(first, steps, batch), super().draw(second, steps, batch)
+        negatives = sorted({row[2] for row in self.rows.values() if row[2] is not None})
+        pairs = [row for row in range(out.shape[1]) if row not in negatives]
+        hit = self.gone[out]
+        # a reference goes with its positives
+        hit[:, pairs] = hit[:, pairs].any(1, keepdims=True)
+        return np.where(hit, other, out)
+
+
 def leave_out(
     data: Any,
     spaces: Any,
@@ -124,16 +146,17 @@ def leave_out(
     """
     prepared = prepare(data, spaces, encoder=asc.MLP(widths, limit="tanh"), validation_fraction=0.0)
     whole = prepared.problem
+    everything = Pairs(spaces, data.variables, np.where(blocks >= 0, data.epochs, -1))
     names = [-1, *np.unique(blocks[blocks >= 0]).tolist()]
     problems, stack = [], []
     for name in names:
         segments = np.where((blocks != name) & (blocks >= 0), data.epochs, -1)
-        pairs = Pairs(spaces, data.variables, segments)
-        problems += [replace(whole, pairs=pairs)] * len(seeds)  # on a GPU the same object is there once
+        pairs = _Without(everything, spaces, data.variables, segments)
+        problems += [replace(whole, pairs=pairs)] * len(seeds)
         stack += [(name, seed) for seed in seeds]
-    settings = Settings(steps, batch, 1e-3, Constant(0.0), device=str(device))
-    source = RecordingSource(problems, [seed for _, seed in stack], device=device)
-    trained = train_source(source, settings)
+    # on the host, where batches are drawn by the pairs themselves
+    settings = Settings(steps, batch, 1e-3, Constant(0.0), device="cpu")
+    trained = train_source(RecordingSource(problems, [seed for _, seed in stack]), settings)
     return prepared, trained.parameters, stack
 
 
@@ -145,7 +168,7 @@ def _influence(part: str, device: str, **plan: Any) -> Row:
     seeds = list(range(plan["repeats"]))
     say(f"{part}: {len(data)} time steps, {(count + 1) * len(seeds)} models")
     options = {"steps": plan["steps"], "batch": plan["batch"], "widths": tuple(plan["widths"])}
-    prepared, parameters, stack = leave_out(data, spaces, blocks, seeds=seeds, device=where, **options)
+    prepared, parameters, stack = leave_out(data, spaces, blocks, seeds=seeds, **options)
     problem = prepared.problem
     X = torch.as_tensor(problem.X).to(where)
     comparisons = draw_comparisons(data, spaces, blocks, references=plan["references"], random_state=1)

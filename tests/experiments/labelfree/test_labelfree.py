@@ -108,11 +108,28 @@ def test_training_keeps_the_best_epoch_and_stops():
 def test_blocks_left_out_are_not_drawn():
     recording, spaces = blocks._problem("box", 400)
     labels = np.arange(400) // 100
-    options = {"steps": 3, "batch": 32, "seeds": [0], "widths": (4,), "device": "cpu"}
+    options = {"steps": 3, "batch": 32, "seeds": [0], "widths": (4,)}
     _, parameters, stack = blocks.leave_out(recording, spaces, labels, **options)
     assert [name for name, _ in stack] == [-1, 0, 1, 2, 3]
     weights = next(iter(parameters.values()))
     assert len(weights) == 5 and len({float(w.sum()) for w in weights}) == 5
+
+
+def test_batches_are_the_same_up_to_the_block():
+    recording, spaces = blocks._problem("box", 400)
+    labels = np.arange(400) // 100
+    whole = blocks.Pairs(spaces, recording.variables, recording.epochs)
+    without = [
+        blocks._Without(whole, spaces, recording.variables, np.where(labels == k, -1, recording.epochs))
+        for k in (9, 2)
+    ]
+    every, some = (pairs.draw(np.random.default_rng(0), 20, 64) for pairs in without)
+    assert not (labels[some] == 2).any()
+    reference, positive, negative = without[1].rows["position"]
+    hit = (labels[every] == 2).any(1)
+    assert (some == every)[:, [reference, positive]][np.broadcast_to(~hit[:, None], (20, 2, 64))].all()
+    kept = labels[every[:, negative]] != 2
+    assert (some[:, negative] == every[:, negative])[kept].all()
 
 
 @pytest.mark.parametrize(
