@@ -137,7 +137,6 @@ def leave_out(
     batch: int,
     seeds: list[int],
     widths: Any,
-    device: Any,
 ) -> tuple[Any, dict[str, Tensor], list[tuple[int, int]]]:
     """One model without each block and one with all, for each seed, trained as one stack.
 
