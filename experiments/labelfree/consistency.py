@@ -225,8 +225,11 @@ def _shifts(encoder: Any, x: Tensor, baseline: Any, methods: tuple[str, ...], si
     """Latent shift by method, by the scores as they are and by their size: {method: {size: interval}}."""
     found: dict[str, Any] = {}
     options = {"integrated_gradients": {"points": points}, "gradient_shap": {"samples": points}}
+    chunk = 2048 if x.is_cuda and x.ndim < 4 else 256  # steps of a recurrent encoder are many and small
     for method in methods:
-        scores = explain.features(encoder, x, method=method, baseline=baseline, **options.get(method, {}))
+        scores = explain.features(
+            encoder, x, method=method, baseline=baseline, batch_size=chunk, **options.get(method, {})
+        )
         for name, ranked in ((method, scores), (f"{method}, absolute", scores.abs())):
             found[name] = _means(explain.latent_shift(encoder, x, ranked, sizes, baseline=baseline))
     chance = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
