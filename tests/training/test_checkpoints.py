@@ -6,6 +6,12 @@ import torch
 from safetensors.torch import save_file
 
 import ascribo as asc
+from ascribo.model.fitting import prepare
+from ascribo.training.checkpoints import read_checkpoint, write_checkpoint
+from ascribo.training.eager import EagerSteps
+from ascribo.training.penalty import Constant
+from ascribo.training.recordings import RecordingSource
+from ascribo.training.settings import Settings
 
 SMALL = dict(steps=2, batch_size=32, penalty=0.0, encoder=asc.MLP((4,)), progress=False, random_state=0)
 OURS = {"ascribo": "checkpoint"}
@@ -41,3 +47,15 @@ def test_the_file_of_another_program_is_neither_read_nor_removed(data, tmp_path)
         with pytest.raises(ValueError, match="cannot be read"):
             model.fit(given)
         assert (tmp_path / file).read_bytes() == b"mine"
+
+
+def test_a_checkpoint_that_lacks_something_is_refused_and_changes_nothing(data, tmp_path):
+    task, settings = prepare(data, {"rest": asc.Time(1)}).problem, Settings(2, 32, 1e-3, Constant(0.0))
+    steps, other = (EagerSteps(RecordingSource([task], [seed]), settings) for seed in (4, 5))
+    file = tmp_path / "state.safetensors"
+    before = {name: value.detach().clone() for name, value in steps.parameters.items()}
+    del steps.optimizer.state[steps.parameters["0.bias"]]["exp_avg"]
+    write_checkpoint(file, 0, "", steps.parameters, steps.optimizer, {})
+    with pytest.raises(ValueError, match=r"lacks adam\.0\.bias\.exp_avg: delete it"):
+        read_checkpoint(file, "", other.parameters, other.optimizer, 50)
+    assert not torch.equal(other.parameters["0.weight"], before["0.weight"])  # still that of its own seed

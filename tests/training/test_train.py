@@ -85,10 +85,5 @@ def test_an_encoder_is_built_once_for_a_fit():
     assert built == [(6, 2)]
 
 
-def test_settings_of_an_estimator():
-    model = asc.ContrastiveEmbedding(penalty="auto", steps=70, batch_size=16, exact_penalty=True, device="cpu")
-    settings = Settings.from_parameters(model)
-    assert settings == Settings(70, 16, 1e-3, Auto(), exact_penalty=True, early_stop=1e-3, device="cpu")
-    assert Settings.from_parameters(model, early_stop=None, steps=3) == replace(settings, steps=3, early_stop=None)
-    with pytest.raises(ValueError, match="device='abacus'"):
-        Settings.from_parameters(asc.ContrastiveEmbedding(device="abacus"))
+def test_nothing_to_train_is_no_error():
+    assert train_many([], [], SETTINGS, progress=False) == []

@@ -49,7 +49,7 @@ def pack_on_host(problems: Sequence[Problem], schedules: Sequence[Schedule], job
     for number, (problem, schedule) in enumerate(zip(problems, schedules, strict=True)):
         key = (id(problem.X), id(problem.segments), id(schedule), _shape(problem))
         groups.setdefault(key, []).append(number)
-    each = -(-jobs // len(groups))
+    each = -(-jobs // max(1, len(groups)))
     return [
         part.tolist()
         for members in groups.values()

@@ -17,6 +17,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from ..support.compute import one_thread
 from .checkpoints import checkpoint_file
 from .eager import EagerSteps
+from .graphs import GraphSteps
 from .loop import Trained, run_steps
 from .penalty import Each, Schedule
 from .problem import Problem
@@ -73,7 +74,6 @@ def train_many(
     jobs = _processes(n_jobs, settings)
     graphs = _as_graphs(torch.device(settings.device))
     stacks = pack(problems, settings.batch_size) if graphs else pack_on_host(problems, plans, jobs)
-
     work: list[Work] = []
     for members in stacks:
         own = [plans[k] for k in members]
@@ -100,8 +100,6 @@ def train_source(
 def take_steps(source: Source, settings: Settings) -> Steps:
     """How to take training steps on a source: as CUDA graphs where that can be done, else one by one."""
     if _as_graphs(source.device) and isinstance(source, DeviceSource):
-        from .graphs import GraphSteps  # needs nothing more, but is of no use elsewhere
-
         return GraphSteps(source, settings)
     return EagerSteps(source, settings)
 
@@ -120,7 +118,7 @@ def _processes(n_jobs: int | None, settings: Settings) -> int:
 def _in_processes(work: Sequence[Work], processes: int, progress: bool) -> list[Trained]:
     """All stacks, spread over processes. They advance side by side, so only the first shows its bar."""
     workers = min(processes, len(work))
-    if workers == 1:
+    if workers <= 1:
         return [_train_stack(*stack, progress) for stack in work]
     tasks = (delayed(_train_stack)(*stack, progress and number == 0) for number, stack in enumerate(work))
     return list(Parallel(n_jobs=workers)(tasks))  # type: ignore[arg-type]
