@@ -15,7 +15,7 @@ __all__ = ["CROSS_FITTED", "call_channels", "missing_variables", "reasons_withou
 
 CROSS_FITTED = 2.0
 """How much larger the variance of a mean may be because its blocks are judged by what was learned from the others:
-a relation that two stretches of time have in common by chance is found in both, and counts twice."""
+a relation that two parts of time have in common by chance is found in both, and counts twice."""
 
 
 def call_channels(
@@ -31,8 +31,8 @@ def call_channels(
     Parameters
     ----------
     blocks : DataArray (seed, space, channel, block), see `ascribo.attribution.unique_variance`. A seed
-        whose space does not count is NaN there.
-    q : false discovery rate within each space (Benjamini and Hochberg).
+        whose space collapsed is NaN there.
+    q : false discovery rate within each space (Benjamini and Hochberg 1995).
     refused : spaces that have no map: their numbers are NaN and nothing is called.
     dependence : variance of the mean over that of independent blocks; `CROSS_FITTED` for unique variances.
 

@@ -85,10 +85,11 @@ class AttributionMaps:
     def calls(self, q: float = 0.05) -> pd.DataFrame:
         """Which channels carry which space, at a false discovery rate of q within each space.
 
-        Columns: channel, space, score, p (that the space adds nothing), q (p adjusted by Benjamini and Hochberg's
-        method), ci_low and ci_high (95%, over seeds and blocks of time), called. Only for method="unique_variance",
-        whose scores are measured on held-out time. Spaces without a map have no p and are not called. Spaces that
-        cannot be tested (`untested`) are left out; if there are no others, this is an error.
+        Columns: channel, space, score, ci_low and ci_high (95%, over seeds and blocks of time), p (that the space
+        adds nothing), q (p adjusted by the method of Benjamini and Hochberg 1995), called. Only for
+        method="unique_variance", whose scores are measured on held-out time. Spaces without a map have no p and are
+        not called. Spaces that cannot be tested (`untested`) are left out; if there are no others, this is an
+        error.
         """
         if self.blocks is None:
             raise ValueError(

@@ -1,9 +1,9 @@
 """A common basis for the seeds of a model.
 
-A block of the embedding is identified only up to a linear map (Schneider et al., 2025, definition 2), so the blocks
-of two seeds differ by one. Each block is brought to unit covariance and then rotated onto that of a reference seed.
-In these *aligned coordinates* u, with z = mean + basis · u, maps of different seeds can be averaged, and the length
-of a block's row does not depend on the basis the seed happened to find.
+A block of the embedding is identified only up to a linear map (Schneider et al. 2025, definition 2): the blocks of
+two seeds differ by one. Each block is brought to unit covariance and then rotated onto that of a reference seed. In
+these *aligned coordinates* u, with z = mean + basis · u, maps of different seeds can be averaged, and the length of
+a channel's row within a block does not depend on the basis that the seed happened to find.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ __all__ = ["Alignment", "align", "align_sessions"]
 
 @dataclass(frozen=True)
 class Alignment:
-    """mean (seed, dim), basis and inverse (seed, dim, dim), block-diagonal; `reference` is the seed aligned to.
+    """The linear maps between the coordinates of each seed and those that all seeds have in common.
 
-    `to_aligned` maps z (seed, ..., dim) to u; `consensus` maps z of all seeds to their mean in the
-    reference seed's own coordinates.
+    mean : (seed, dim), the mean embedding.
+    basis, inverse : (seed, dim, dim), block-diagonal; z = mean + basis · u.
+    reference : the seed that the others are rotated onto.
     """
 
     mean: Tensor
@@ -35,7 +36,7 @@ class Alignment:
         return Alignment(self.mean.to(device), self.basis.to(device), self.inverse.to(device), self.reference)
 
     def block(self, where: slice) -> Alignment:
-        """That of some of the dimensions, a block or several."""
+        """The alignment of some of the dimensions, a block or several."""
         parts = self.mean[:, where], self.basis[:, where, where], self.inverse[:, where, where]
         return Alignment(*parts, self.reference)
 
@@ -51,9 +52,10 @@ class Alignment:
 
 
 def align(z: Tensor, blocks: Mapping[str, slice], reference: int = 0) -> Alignment:
-    """Align the blocks of all seeds, from embeddings of the same time steps, (seed, time, dim); it is on the CPU.
+    """Align the blocks of all seeds, from embeddings z (seed, time, dim) of the same time steps.
 
-    The reference seed's blocks are turned to their principal axes, largest first, signs fixed.
+    The result is on the CPU. The reference seed's blocks are turned to their principal axes, largest first, signs
+    fixed.
 
     Examples
     --------
@@ -95,9 +97,9 @@ def align_sessions(
     reference: int,
     given: Mapping[str, Alignment] | None = None,
 ) -> list[Alignment]:
-    """Alignments of sessions whose shared blocks are in the same coordinates and stay so: they have one basis.
+    """Alignments of several sessions. A block that sessions share has one basis in all of them.
 
-    Other blocks mean something else in each session, and have a basis in each.
+    Other blocks mean something else in each session, and have a basis of their own in each.
 
     embeddings : for each session (seed, time, dim). layouts : where its blocks are. given : bases of shared blocks
     that are settled already.

@@ -1,4 +1,4 @@
-"""DeepLIFT (Shrikumar, Greenside & Kundaje 2017) with the rescale rule, for the MLP encoder."""
+"""DeepLIFT (Shrikumar et al. 2017) with the rescale rule, for the MLP encoder."""
 
 from __future__ import annotations
 

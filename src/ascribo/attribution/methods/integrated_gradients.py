@@ -1,4 +1,4 @@
-"""Integrated gradients (Sundararajan, Taly & Yan 2017): the gradient averaged on the way from zero to the input."""
+"""Integrated gradients (Sundararajan et al. 2017): the gradient averaged on the way from zero to the input."""
 
 from __future__ import annotations
 

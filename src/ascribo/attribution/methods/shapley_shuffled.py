@@ -1,4 +1,4 @@
-"""Gradient SHAP (Lundberg & Lee 2017) against shuffled data."""
+"""Gradient SHAP (Lundberg and Lee 2017) against shuffled data."""
 
 from __future__ import annotations
 

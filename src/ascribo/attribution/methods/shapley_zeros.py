@@ -1,4 +1,4 @@
-"""Gradient SHAP (Lundberg & Lee 2017) against the zero input."""
+"""Gradient SHAP (Lundberg and Lee 2017) against the zero input."""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ Small networks, *decoders*, predict the channels from all that is known: the var
 model. Then what is known of one space is taken away, and the loss that this costs on held-out time is what only
 that space explains. How it is taken away depends on the space.
 
-**Spaces with variables** (`Follow`, `Discrete`, `Regress`) are tested by a conditional randomisation test on
-*innovations*. The innovation of a variable is its change since some time steps ago, the *lag*. The decoder sees the
-innovations of all variables, their past, and the embedding as it was before. The innovation of one space is then
-exchanged for that of another time step with a like past. If the channel carries the space, the decoder predicts it
-worse; half of that loss is the variance that the innovation explains. If it does not, the decoder on average
-neither loses nor gains, whatever it has learned.
+**Spaces with variables** (`Follow`, `Discrete`, `Regress`) are tested by a conditional randomisation test
+(Candès et al. 2018) on *innovations*. The innovation of a variable is its change since some time steps ago, the
+*lag*. The decoder sees the innovations of all variables, their past, and the embedding as it was before. The
+innovation of one space is then exchanged for that of another time step with a like past. If the channel carries the
+space, the decoder predicts it worse; half of that loss is the variance that the innovation explains. If it does
+not, the decoder on average neither loses nor gains, whatever it has learned.
 
 Why innovations, and not the variables themselves? Blocks of the embedding leak into each other: given the
 embedding, the value of a variable helps to predict a channel that carries only another block. But blocks of latents

@@ -86,42 +86,27 @@ def make_design(
     # An encoder may have learned its positives by heart: the embedding may know of time steps so far ahead.
     half, ahead = window // 2, max(space.ahead for space in spaces.values())
     near = 1 + half + ahead
+    # Most epochs should have time steps with a past and a future.
+    room = int(np.median(np.unique(epochs, return_counts=True)[1])) - (2 * near + half + 2)
     # Each space has a lag of its own. What is new of a slow one after a few time steps is little, and faster ones
     # may tell it: where an animal is heading, and how fast, is where it will be.
-    room = int(np.median(np.unique(epochs, return_counts=True)[1])) - (2 * near + half + 2)
-    # most epochs should have time steps with a past and a future
     lags = {n: lag or max(1, min(innovation_lag(v, epochs), room // 2)) for n, v in values.items()}
     longest = max(lags.values(), default=1)
     embedding_lag = longest + half + ahead
     back, on = max(embedding_lag + 1 if values else 0, near if without else 0), near if without else 0
     index = np.flatnonzero(same_segment(epochs, back + on)) + back
     for name in values:
-        present = spaces[name].known(variables)
+        known = spaces[name].known(variables)
         for ago in (0, lags[name], longest, embedding_lag):
-            index = index[present[index - ago]]
+            index = index[known[index - ago]]
     index = index[evenly(len(index), limit_time_steps(MOST_TIME_STEPS, X.shape[1]))]
     if len(index) < 4 * HELD_OUT_RUNS:
         raise ValueError(
             f"{len(index)} time steps have all their variables and neighbours within their epoch: unique variance "
             f"needs at least {4 * HELD_OUT_RUNS}. Use a longer recording, longer epochs, or another method."
         )
-    parts: list[tuple[Column, Tensor]] = []
-    for name, value in values.items():
-        present, past, earlier, before = (
-            torch.from_numpy(value[index - ago])[None].to(X.device)
-            for ago in (0, lags[name], longest, embedding_lag)
-        )
-        parts += [
-            (Column(Role.PAST, name), past),
-            (Column(Role.INNOVATION, name), present - past),
-            (Column(Role.PRESENT, name), present),
-        ]
-        # The past embedding may have mixed up where the variables were with others.
-        parts += [(Column(Role.EARLIER_PAST, name), earlier)] if lags[name] < longest else []
-        parts += [(Column(Role.PAST_CHANGE, name), earlier - before)]
-    parts = [(column, white(part)) for column, part in parts]
-    columns = tuple(column for column, part in parts for _ in range(part.shape[-1]))
-    inputs = torch.cat([p for _, p in parts], -1) if parts else torch.zeros(1, len(index), 0, device=X.device)
+    columns, inputs = _columns(values, index, lags, embedding_lag, X.device)
+    tested = [name for name in values if name in reported(spaces)]
     numbers = {name: value[index] for name, value in values.items() if not spaces[name].categorical}
     return Design(
         index=index,
@@ -132,11 +117,7 @@ def make_design(
         reach=back + on,
         columns=columns,
         values=inputs,
-        redraws={
-            n: _redraws(spaces[n], n, variables, index, lags[n], inputs[0], columns)
-            for n in values
-            if n in reported(spaces)
-        },
+        redraws={n: _redraws(n, spaces[n], variables, index, lags[n], inputs[0], columns) for n in tested},
         phases=wave_phases(numbers, inputs[0], columns),
     )
 
@@ -151,9 +132,38 @@ def _values_that_change(
     return {n: v for n, v in found.items() if np.nan_to_num(v[inside + 1] - v[inside]).any()}
 
 
+def _columns(
+    values: Mapping[str, np.ndarray],
+    index: np.ndarray,
+    lags: Mapping[str, int],
+    embedding_lag: int,
+    device: torch.device,
+) -> tuple[tuple[Column, ...], Tensor]:
+    """What the columns are, and the columns themselves, those of each role and space white: (1, n, k)."""
+    parts: list[tuple[Column, Tensor]] = []
+    longest = max(lags.values(), default=1)
+    for name, value in values.items():
+        present, past, earlier, before = (
+            torch.from_numpy(value[index - ago])[None].to(device) for ago in (0, lags[name], longest, embedding_lag)
+        )
+        parts += [
+            (Column(Role.PAST, name), past),
+            (Column(Role.INNOVATION, name), present - past),
+            (Column(Role.PRESENT, name), present),
+        ]
+        # The past embedding may have mixed up where the variables were with others.
+        parts += [(Column(Role.EARLIER_PAST, name), earlier)] if lags[name] < longest else []
+        parts += [(Column(Role.PAST_CHANGE, name), earlier - before)]
+    parts = [(column, white(part)) for column, part in parts]
+    columns = tuple(column for column, part in parts for _ in range(part.shape[-1]))
+    if not parts:
+        return columns, torch.zeros(1, len(index), 0, device=device)
+    return columns, torch.cat([part for _, part in parts], -1)
+
+
 def _redraws(
-    space: Space,
     name: str,
+    space: Space,
     variables: pd.DataFrame,
     index: np.ndarray,
     lag: int,
