@@ -95,7 +95,7 @@ def missing_variables(spaces: Mapping[str, Space], variables: Collection[str]) -
     missing = {name: [v for v in space.variables if v not in variables] for name, space in spaces.items()}
     named = [f"{', '.join(own)} (of space {name!r})" for name, own in missing.items() if own]
     what_to_do = "pass the variables (y=...), or a Recording that has them, to model.attribute"
-    return f"the recording has no {' and no '.join(named)}: {what_to_do}" if named else ""
+    return f"the recording has no {', '.join(named)}: {what_to_do}" if named else ""
 
 
 def reasons_without_test(spaces: Mapping[str, Space], variables: Collection[str]) -> dict[str, str]:
