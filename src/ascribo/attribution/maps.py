@@ -85,8 +85,8 @@ class AttributionMaps:
     def calls(self, q: float = 0.05) -> pd.DataFrame:
         """Which channels carry which space, at a false discovery rate of q within each space.
 
-        Columns: channel, space, score, ci_low and ci_high (95%, over seeds and blocks of time), p (that the space
-        adds nothing), q (p adjusted by the method of Benjamini and Hochberg 1995), called. Only for
+        Columns: channel, space, score, p (that the space adds nothing), q (p adjusted by the method of Benjamini
+        and Hochberg 1995), ci_low and ci_high (95%, over seeds and blocks of time), called. Only for
         method="unique_variance", whose scores are measured on held-out time. Spaces without a map have no p and are
         not called. Spaces that cannot be tested (`untested`) are left out; if there are no others, this is an
         error.
@@ -218,7 +218,7 @@ class AttributionMaps:
     def to_frame(self) -> pd.DataFrame:
         """Long table: channel, space, score, z (the score in standard deviations from its space's mean).
 
-        That of a unique variance has ci_low, ci_high, p, q and called beside them (see `calls`), missing for spaces
+        That of a unique variance has p, q, ci_low, ci_high and called beside them (see `calls`), missing for spaces
         that cannot be tested.
         """
         spread = (self.by_space - self.by_space.mean("channel")) / self.by_space.std("channel")
@@ -227,7 +227,7 @@ class AttributionMaps:
         calls = self._calls_if_any()
         if calls is None:
             return table
-        columns = ["ci_low", "ci_high", "p", "q", "called"]
+        columns = ["p", "q", "ci_low", "ci_high", "called"]
         table = table.merge(calls[["channel", "space", *columns]], how="left", on=["channel", "space"])
         if self.untested:
             table["called"] = table["called"].astype("boolean")  # with missing values

@@ -534,7 +534,7 @@ def test_unique_variance_to_files(tmp_path):
     xr.testing.assert_allclose(back["by_space"], maps.by_space)
     xr.testing.assert_allclose(back["blocks"], maps.blocks)
     table = pd.read_csv(maps.to_csv(tmp_path / "map.csv"))
-    assert list(table) == ["channel", "space", "score", "z", "ci_low", "ci_high", "p", "q", "called"]
+    assert list(table) == ["channel", "space", "score", "z", "p", "q", "ci_low", "ci_high", "called"]
     assert len(table) == 6 and table.loc[table["space"] == "b", "score"].isna().all()
     own = table[table["space"] == "a"]
     assert ((own["ci_low"] < own["score"]) & (own["score"] < own["ci_high"])).all()
