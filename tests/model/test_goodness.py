@@ -1,6 +1,7 @@
 """Bits on held-out time, and their interval over blocks of it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -91,7 +92,7 @@ def test_the_best_temperature_is_that_of_the_embedding_divided(parts):
 def test_the_table_gains_an_interval_and_keeps_its_columns(parts):
     data, *_, testing = parts
     table = judge(parts, Pairs(SPACES, data.variables, testing), targets(data.variables)).table()
-    assert list(table) == ["space", "infonce", "chance", "bits", "collapsed", "left_out", "bits_low", "bits_high"]
+    assert list(table) == ["space", "bits", "infonce", "chance", "left_out", "bits_low", "bits_high", "collapsed"]
     assert (table.bits_low < table.bits).all() and (table.bits < table.bits_high).all()
 
 
@@ -120,3 +121,20 @@ def test_blocks_without_references_do_not_count():
     values, share = np.array([1.0, 2.0, 3.0, 0.0]), np.array([1, 1, 1, 0]) / 3
     np.testing.assert_allclose(block_interval(values, share), block_interval(values[:3], share[:3]))
     assert np.isnan(block_interval(values[:1], np.ones(1))).all()
+
+
+@pytest.mark.parametrize("sessions", [False, True])
+def test_bits_limits_and_collapse_are_printed_in_80_columns(monkeypatch, sessions):
+    """As in a terminal, where pandas leaves out the columns in the middle."""
+    monkeypatch.setenv("COLUMNS", "80")
+    data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=600)
+    options = dict(seeds=1, steps=2, batch_size=32, penalty=0.0, encoder=asc.MLP((4,)), progress=False)
+    spaces = {"position": asc.Follow("x", 1), "rest": asc.Time(1)}
+    if sessions:
+        model = asc.SharedEmbedding(spaces, **options).fit({"one": data[:300], "two": data[300:]})
+    else:
+        model = asc.ContrastiveEmbedding(spaces, **options).fit(data)
+    with pd.option_context("display.max_columns", 0):
+        printed = str(model.goodness_of_fit_)
+    assert "..." in printed
+    assert {"space", "bits", "bits_low", "bits_high", "collapsed"} <= set(printed.split("\n")[0].split())

@@ -95,10 +95,10 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
     Attributes
     ----------
     goodness_of_fit_ : DataFrame
-        One row for each space: space; infonce, the contrastive loss on held-out time, in nats; chance, the loss of
-        an embedding that tells nothing; bits above chance; collapsed, True if the space is at chance in all seeds;
-        left_out, the time steps at which its variables are missing; bits_low and bits_high, a 95% interval over
-        blocks of time; held_out, False if the recording was too short to hold anything out.
+        One row for each space: space; bits above chance; infonce, the contrastive loss on held-out time, in nats;
+        chance, the loss of an embedding that tells nothing; left_out, the time steps at which its variables are
+        missing; held_out, False if the recording was too short to hold anything out; bits_low and bits_high, a 95%
+        interval over blocks of time; collapsed, True if the space is at chance in all seeds.
     history_ : Dataset
         Curves of the training: infonce (step, seed, space), mse (step, seed, regression), penalty and lambda
         (step, seed). The λ that each seed ended with are `history_.attrs["lambda"]`.
@@ -184,7 +184,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         self.model_ = replace(model, treatment=given.treatment)
         self.history_, self.batch_size_ = history, batch_size
         self.goodness_of_fit_ = fit.table()
-        self.goodness_of_fit_["held_out"] = prepared.held_out
+        self.goodness_of_fit_.insert(5, "held_out", prepared.held_out)
         if prepared.held_out:
             self.goodness_of_fit_["left_out"] += list(prepared.problem.pairs.left_out.values())
         if isinstance(as_schedule(self.penalty), Auto) and not all(history.attrs["lambda"]):
@@ -327,7 +327,12 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         return maps
 
     def save(self, folder: str | Path) -> Path:
-        """Write the fitted model to a folder; `ascribo.load` reads it."""
+        """Write the fitted model to a folder; `ascribo.load` reads it.
+
+        What could not be loaded again is refused: register classes of your own with `ascribo.storable`. Of an
+        encoder that is an nn.Module only the weights are kept, and a random_state that is not an integer comes back
+        as None. A model that was in the folder is replaced; other files there are left alone.
+        """
         check_is_fitted(self)
         return save(self, folder)
 

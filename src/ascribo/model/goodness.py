@@ -67,13 +67,13 @@ class Fit:
         return pd.DataFrame(
             {
                 "space": list(self.spaces),
-                "infonce": self.infonce.mean(0),
-                "chance": self.chance,
                 "bits": self.bits.mean(0),
-                "collapsed": self.collapsed.all(0),
+                "infonce": self.infonce.mean(0),  # in 80 columns pandas leaves out what stands in the middle
+                "chance": self.chance,
                 "left_out": self.left_out,
                 "bits_low": low,
                 "bits_high": high,
+                "collapsed": self.collapsed.all(0),
             }
         )
 

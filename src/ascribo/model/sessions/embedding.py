@@ -241,7 +241,7 @@ class SharedEmbedding(ContrastiveEstimator):
         return table.sel(space=contrastive)  # in the model's order
 
     def save(self, folder: str | Path) -> Path:
-        """Write the fitted model to a folder; `ascribo.load` reads it."""
+        """Write the fitted model to a folder; `ascribo.load` reads it. See `ContrastiveEmbedding.save`."""
         check_is_fitted(self)
         return save_sessions(self, folder)
 
