@@ -62,7 +62,7 @@ def exact_in_float32(dtype: np.dtype) -> bool:
 def needs_float64(rows: Rows, shape: tuple[int, ...], dtype: np.dtype) -> bool:
     """Whether float32 would lose the changes of a channel: its mean is far from zero beside its standard deviation.
 
-    rows : reads a stretch of time. shape : (time, channel) of all. dtype : of the numbers as they were measured.
+    rows : reads time steps a to b. shape : (time, channel) of all. dtype : of the numbers as they were measured.
     Integers beyond 2**24 are kept exactly, whatever their mean.
     """
     if exact_in_float32(dtype):

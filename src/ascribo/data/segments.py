@@ -1,6 +1,7 @@
-"""Runs of time steps that belong together: epochs, and parts of epochs when some time is held out.
+"""Segments: runs of time steps that belong together. An epoch is one, and so is a part of it next to held-out time.
 
-Segment -1 marks time steps that are not to be used. Nothing in the library crosses the edge of a segment.
+Segments are an array (time,) of numbers; -1 marks time steps that are not to be used. Pairs, changes and windows
+stay within a segment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["evenly", "hold_out", "same_segment", "segment_bounds"]
 
 
 def evenly(length: int, most: int | None) -> np.ndarray:
-    """All of `length` time steps, or `most` of them, evenly spaced, if there are more.
+    """Numbers of all of `length` time steps, or of `most` of them, evenly spaced, if there are more.
 
     >>> evenly(10, 4), evenly(3, 4)
     (array([0, 3, 6, 9]), array([0, 1, 2]))
@@ -52,12 +53,13 @@ def segment_bounds(segments: Int[Array, " time"]) -> tuple[Int[Array, " time"], 
 def hold_out(
     epochs: Int[Array, " time"], fraction: float, least: int = 20
 ) -> tuple[Int[Array, " time"], Int[Array, " time"]]:
-    """Split a recording into segments to train on and up to ten evenly spaced blocks of time to test on.
+    """Split a recording into segments to train on and up to ten evenly spaced blocks of time that are held out.
 
-    least : steps a block should have; where ten would be shorter there are fewer.
+    epochs : (time,) numbers of the epochs. fraction : of the time steps, to hold out.
+    least : time steps a block should have; where ten blocks would be shorter there are fewer.
 
-    Returns two segment arrays (time,), each -1 where the other is not. Blocks, not single steps: neighbours
-    in time are nearly copies of each other.
+    Returns the segments of both parts, (time,) each, one -1 wherever the other is not. Blocks are held out, not
+    single time steps: neighbours in time are nearly copies of each other.
 
     >>> train, test = hold_out(np.zeros(100, int), 0.2, least=10)
     >>> (test >= 0).sum(), (train >= 0).sum(), len(np.unique(train[train >= 0]))
@@ -66,11 +68,11 @@ def hold_out(
     steps = len(epochs)
     blocks = int(np.clip(steps * fraction // least, 1, 10))
     length = round(steps * fraction / blocks)
-    testing = np.zeros(steps, dtype=bool)
+    held_out = np.zeros(steps, dtype=bool)
     if length >= 1:
         # each block in the middle of its share of the recording
         starts = (np.arange(blocks) + 0.5) * steps / blocks - length / 2
         for start in starts.astype(int):
-            testing[start : start + length] = True
-    runs = np.r_[0, np.cumsum((np.diff(epochs) != 0) | (np.diff(testing.astype(int)) != 0))]
-    return np.where(testing, -1, runs), np.where(testing, runs, -1)
+            held_out[start : start + length] = True
+    numbers = np.r_[0, np.cumsum((np.diff(epochs) != 0) | (np.diff(held_out.astype(int)) != 0))]
+    return np.where(held_out, -1, numbers), np.where(held_out, numbers, -1)

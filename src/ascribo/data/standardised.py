@@ -157,7 +157,7 @@ def limit_time_steps(most: int, channels: int) -> int:
 
 
 def chunk_bounds(steps: int, channels: int) -> Iterator[tuple[int, int]]:
-    """Starts and ends of stretches of time that cover all steps, each of a bounded number of entries."""
+    """Starts and ends of chunks of time that cover all steps, each of a bounded number of entries."""
     rows = max(1, ENTRIES_AT_ONCE // channels)
     return ((start, min(start + rows, steps)) for start in range(0, steps, rows))
 

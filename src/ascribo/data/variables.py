@@ -1,4 +1,4 @@
-"""Behaviour at its own sampling rate, put on a recording's time stamps: within epochs, with a limit on gaps."""
+"""Variables sampled at times of their own, put on the time stamps of a recording: within epochs, not over gaps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import xarray as xr
 
 from ..support.circle import wrap
 from ..support.names import check_unique, suggest
-from .arrays import column_labels
+from .arrays import ArrayLike, column_labels
 from .registry import find_time_series
 from .validation import number_epochs
 
@@ -27,19 +27,19 @@ SLACK = 1e-6
 
 
 def align_variables(
-    variables: Any,
-    time: Any,
-    epochs: Any = None,
+    variables: Mapping[str, Any] | pd.DataFrame | Any,
+    time: ArrayLike,
+    epochs: ArrayLike | None = None,
     *,
-    support: Any = None,
+    support: ArrayLike | None = None,
     how: Mapping[str, str] | None = None,
     period: Mapping[str, float] | None = None,
     max_gap: float | Mapping[str, float] = MAX_GAP,
 ) -> pd.DataFrame:
-    """Variables with time stamps of their own, at the time stamps of a recording.
+    """Variables with time stamps of their own, such as behaviour on video, at the time stamps of a recording.
 
-    Nothing crosses an epoch's edge: a time step is told only of samples of its own epoch. Samples that are missing
-    (NaN, None) are passed over, as if they had not been taken.
+    Nothing crosses an epoch's edge: a time step takes its value from samples of its own epoch. Samples that are
+    missing (NaN, None) are passed over, as if they had not been taken.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def align_variables(
         Tsd or Ts. The k columns of a matrix become name0, name1, ..., or keep names of their own. A pynapple
         TsdFrame or a DataFrame indexed by time instead of the dict is a variable for each column. Events, such as
         licks, are time stamps without values: a Ts, or (time stamps, None).
-    time : (time,) the recording's time stamps, in the same unit and from the same zero.
-    epochs : (time,) its labels.
+    time : (time,) the recording's time stamps, in the same unit and counted from the same moment.
+    epochs : (time,) the label of each time step's epoch.
     support : (epoch, 2) start and end of each epoch. Default: half a time step around its time stamps; before the
         first epoch and after the last without end.
     how : name -> how
@@ -57,12 +57,12 @@ def align_variables(
         nearer to this time step than to any other. Default: "linear" for floats, "nearest" for integers, "previous"
         for text, categories and booleans, "count" for events.
     period : name -> period
-        Circular variables, such as headings (6.283 or 360): interpolated the short way around. They come back from
+        Circular variables, such as headings (2π or 360): interpolated the short way round. They come back from
         0 to the period, or from minus half of it to half if they have negative values.
     max_gap : seconds, for all or by name
-        Between samples further apart than this a variable is missing (NaN), but for the samples themselves; so it
-        is before an epoch's first sample and after its last, if they are further away than half of this. The
-        previous value holds until the next sample, unless `max_gap` gives a limit under the variable's own name.
+        Between two samples further apart than this a variable is missing (NaN), except at the samples themselves.
+        Before an epoch's first sample and after its last it is missing further away than half of this. With
+        "previous" a value holds until the next sample, unless `max_gap` has a limit under the variable's own name.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def align_variables(
     1      0.0   left      2
     2      5.0  right      0
     """
-    steps = _Steps.of(time, epochs, support)
+    steps = _Steps.make(time, epochs, support)
     how, period = dict(how or {}), dict(period or {})
     limits = dict(max_gap) if isinstance(max_gap, Mapping) else {}
     limit = MAX_GAP if isinstance(max_gap, Mapping) else max_gap
@@ -98,13 +98,13 @@ def align_variables(
                 raise ValueError(f"{what}: no variable called {name!r}{suggest(name, names)}")
     columns = {}
     for name, stamps, values in samples:
-        kind = how.get(name) or _default(values, name in period)
+        kind = how.get(name) or _default_how(values, name in period)
         if kind not in HOW:
             raise ValueError(f"how[{name!r}]={kind!r}: expected one of {', '.join(HOW)}.")
         if name in period and kind != "linear":
             raise ValueError(f"variable {name!r} has a period, but is taken by {kind!r}: expected 'linear'.")
         own = limits.get(name, np.inf if kind == "previous" else limit)
-        columns[name] = _aligned(name, stamps, values, steps, kind, period.get(name), own)
+        columns[name] = _align(name, stamps, values, steps, kind, period.get(name), own)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(steps.time)))
 
 
@@ -124,7 +124,7 @@ class _Steps:
     half: float
 
     @classmethod
-    def of(cls, time: Any, epochs: Any, support: Any) -> _Steps:
+    def make(cls, time: Any, epochs: Any, support: Any) -> _Steps:
         time = np.asarray(time, dtype=np.float64)
         numbers = number_epochs(epochs, len(time))
         back = np.flatnonzero(np.diff(time) < 0)
@@ -145,8 +145,8 @@ class _Steps:
         ends = np.append(np.minimum(time[last[:-1]] + half, middle), np.inf)
         return cls(time, numbers, np.stack([starts, ends], 1), half)
 
-    def epoch_of(self, stamps: np.ndarray) -> np.ndarray:
-        """The epoch each time stamp falls into, -1 for none; an edge between two belongs to the later."""
+    def find_epoch(self, stamps: np.ndarray) -> np.ndarray:
+        """The epoch that each time stamp lies in, -1 for none; an edge between two belongs to the later."""
         starts, ends = self.support.T
         epoch = np.searchsorted(starts, stamps, "right") - 1
         return np.where((epoch >= 0) & (stamps <= ends[epoch]), epoch, -1)
@@ -227,7 +227,7 @@ def _stamped(name: str, given: Any) -> tuple[np.ndarray, Any, Sequence[Any] | No
     return stamps[order].astype(np.float64), values, labels
 
 
-def _default(values: Any, circular: bool) -> str:
+def _default_how(values: Any, circular: bool) -> str:
     if values is None:
         return "count"
     if circular or pd.api.types.is_float_dtype(values.dtype):
@@ -236,7 +236,7 @@ def _default(values: Any, circular: bool) -> str:
     return "nearest" if plain else "previous"
 
 
-def _aligned(
+def _align(
     name: str,
     stamps: np.ndarray,
     values: Any,
@@ -247,11 +247,11 @@ def _aligned(
 ) -> pd.Series:
     """One variable at all time steps."""
     if how == "count":
-        return pd.Series(_counts(stamps if values is None else stamps[_events(values)], steps))
+        return pd.Series(_count_events(stamps if values is None else stamps[_are_events(values)], steps))
     if values is None:
         raise ValueError(f"variable {name!r} is events, time stamps without values: how={how!r} needs values.")
     column = pd.Series(values).reset_index(drop=True)
-    epoch = steps.epoch_of(stamps)
+    epoch = steps.find_epoch(stamps)
     known = (column.notna() & (epoch >= 0)).to_numpy()
     stamps, column, epoch = stamps[known], column.loc[known].reset_index(drop=True), epoch[known]
     if not len(stamps):
@@ -291,15 +291,15 @@ def _aligned(
     return pd.Series(np.where(sound, out, np.nan))
 
 
-def _events(values: Any) -> np.ndarray:
+def _are_events(values: Any) -> np.ndarray:
     """Which samples of a series are events: those that are neither missing nor zero."""
     column = pd.Series(np.asarray(values))
     return (column.notna() & (column != 0)).to_numpy()
 
 
-def _counts(stamps: np.ndarray, steps: _Steps) -> np.ndarray:
+def _count_events(stamps: np.ndarray, steps: _Steps) -> np.ndarray:
     """Events in each time step's share of its epoch: (time,) int64."""
-    epoch = steps.epoch_of(stamps)
+    epoch = steps.find_epoch(stamps)
     stamps, epoch = stamps[epoch >= 0], epoch[epoch >= 0]
     start, stop = steps.edges()
     ends = np.append(np.diff(steps.epochs) != 0, True)

@@ -1,4 +1,4 @@
-"""Recordings with known truth."""
+"""Simulated recordings, of which it is known which channels carry which variables."""
 
 from .box import box
 from .mixed import mixed

@@ -1,7 +1,7 @@
-"""The papers' verification data: latents wander in a box, two random networks turn them into channels.
+"""A recording made by two random networks: latents wander in a box, and which channels carry which is known.
 
-001, sections 5 and B.1: z takes Gaussian steps truncated to [-1, 1]; the hidden latents z₁ drive all channels,
-the observed ones z₂ only the second group. Which channels carry the observed variables is therefore known.
+These are the verification data of Schneider et al. (2025), section 5 and appendix B.1. The latents z take Gaussian
+steps truncated to [-1, 1]. The hidden ones, z₁, drive all channels; the observed ones, z₂, only the second group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SLOPE = 0.2
 
 
 def wander(rng: np.random.Generator, steps: int, dim: int, step_size: float) -> np.ndarray:
-    """Brownian motion in [-1, 1]^dim with steps from a Gaussian truncated to the box: (steps, dim).
+    """A random walk in the box [-1, 1]^dim, its steps Gaussian and truncated to stay inside: (steps, dim).
 
     >>> z = wander(np.random.default_rng(0), 1000, 2, 0.1)
     >>> z.shape, bool(np.abs(z).max() <= 1)
@@ -30,8 +30,8 @@ def wander(rng: np.random.Generator, steps: int, dim: int, step_size: float) -> 
     """
     out = np.empty((steps, dim))
     for column in out.T:
-        # A truncated draw depends on where the last one ended, so time is walked through; plain floats keep
-        # this at a tenth of a microsecond a step.
+        # A truncated draw depends on where the last one ended, so this is a loop over time; plain floats keep it at
+        # a tenth of a microsecond a step.
         spare, path, place = iter(()), [], float(rng.uniform(-1, 1))
         for _ in range(steps):
             while True:
@@ -86,7 +86,7 @@ class Mixing:
 
 
 class BoxRecording(Recording):
-    """A recording that knows how it was made.
+    """A simulated recording, with all that it was made from.
 
     latents : (time, latent), the hidden ones first.
     mixings : the networks of the two channel groups; the first sees the hidden latents only.
@@ -118,7 +118,7 @@ def box(
     step_size: float = 0.1,
     snr: float | None = None,
 ) -> BoxRecording:
-    """A recording with known truth.
+    """A recording of channels that carry hidden latents, and half of them the observed variables as well.
 
     Parameters
     ----------
@@ -142,7 +142,9 @@ def box(
     ((500, 10), ['x', 'y'], 6)
     """
     if observed < 1 or hidden < 1 or steps < 2:
-        raise ValueError(f"box(observed={observed}, hidden={hidden}, steps={steps}): at least 1, 1 and 2.")
+        raise ValueError(
+            f"box(observed={observed}, hidden={hidden}, steps={steps}): expected at least 1, 1 and 2 of them."
+        )
     rng = np.random.default_rng(seed)
     first, second = channels
     z1, z2 = wander(rng, steps, hidden, step_size), wander(rng, steps, observed, step_size)

@@ -1,7 +1,7 @@
-"""Mixed selectivity: every channel carries its own random subset of several spaces.
+"""A recording with mixed selectivity: every channel carries its own random subset of several spaces.
 
-In `box` the channels come in two groups. Here each channel draws what it carries, so most channels carry more than
-one space, the observed variables may be correlated across spaces, and channels may be counts.
+In `box` the channels come in two groups. Here what a channel carries is drawn for each, so most channels carry more
+than one space; the observed variables may be correlated across spaces, and channels may be counts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Tuning:
 
 
 class MixedRecording(Recording):
-    """A recording that knows how it was made.
+    """A simulated recording, with all that it was made from.
 
     spaces : space -> names of its variables; the observed spaces only.
     latents : (time, latent), the hidden ones first, then the variables in order.
@@ -272,7 +272,9 @@ def _check(
     if labels < 0 or labels == 1 or (labels and LABEL in spaces):
         raise ValueError(f"mixed(labels={labels}): expected 0, or at least 2, and no other space called {LABEL!r}.")
     if hidden < 0 or channels < 1 or steps < 2:
-        raise ValueError(f"mixed(hidden={hidden}, channels={channels}, steps={steps}): at least 0, 1 and 2.")
+        raise ValueError(
+            f"mixed(hidden={hidden}, channels={channels}, steps={steps}): expected at least 0, 1 and 2 of them."
+        )
     if not 0 <= carry <= 1:
         raise ValueError(f"mixed(carry={carry}): expected a probability.")
     if not 0 <= correlation < 1:

@@ -1,9 +1,9 @@
-"""Simulated cells of a rat that explores a box: the paper's application (001, section 5 and appendix B.2).
+"""Simulated cells of a rat that explores a square: the navigation data of Schneider et al. (2025).
 
-A rat runs about a square of one metre (ratinabox). Its place and grid cells carry position, its head-direction
-cells head direction, its speed cells speed; mixed cells carry two of them. Which cell carries what is known.
-The three are not independent as they would be in `box`: a step is a speed in the direction of the body, which the
-head follows.
+A rat runs about a square of one metre (simulated by ratinabox; section 5 and appendix B.2 of the paper). Its place
+and grid cells carry position, its head-direction cells head direction, its speed cells speed; mixed cells carry two
+of them. Which cell carries what is known. The three variables are not independent as they are in `box`: a step is a
+speed in the direction of the body, which the head follows.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ GRIDS: Mapping[str, tuple[float, float]] = {"gridscale": (0.3, 0.4), "orientatio
 SPIKING = 20.0
 """Rate in Hz at the centre of a field where spikes are drawn and nothing else is said."""
 TIME_STEPS_AT_ONCE = 2000
+"""Time steps at which rates are computed together."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Population:
 
 
 class NavigationRecording(Recording):
-    """A recording that knows how it was made.
+    """A simulated recording, with all that it was made from.
 
     units : has one column, "type", the cells' types.
     rates : (time, channel) in Hz, without noise and before spikes are drawn.

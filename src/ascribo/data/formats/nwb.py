@@ -68,14 +68,14 @@ def read_nwb(
     with warnings.catch_warnings():  # of versions of the schema, which are not the reader's to change
         warnings.simplefilter("ignore")
         with NWBHDF5IO(str(path), mode="r", load_namespaces=True) as io:
-            file = _File.of(io.read())
+            file = _File.scan(io.read())
             found, how, period = _variables(file, variables, dict(how or {}), dict(period or {}))
-            about = {"variables": found, "how": how, "period": period, "max_gap": max_gap}
+            behaviour = {"variables": found, "how": how, "period": period, "max_gap": max_gap}
             intervals = None if epochs is None else _intervals(file, epochs)
             if channels == "units" or (channels is None and file.nwb.units is not None):
-                return _from_units(file, intervals, plan, about)
+                return _from_units(file, intervals, plan, behaviour)
             series = file.responses() if channels is None else file.series(channels)
-            return _from_series(series, intervals, plan, about)
+            return _from_series(series, intervals, plan, behaviour)
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class _File:
     tables: dict[str, Any]
 
     @classmethod
-    def of(cls, nwb: Any) -> _File:
+    def scan(cls, nwb: Any) -> _File:
         pynwb = _pynwb()
         series, tables = {}, {}
         for item in nwb.objects.values():
             if isinstance(item, pynwb.TimeSeries):
-                series[_path_of(nwb, item)] = item
+                series[_find_path(nwb, item)] = item
             elif isinstance(item, pynwb.epoch.TimeIntervals):
-                tables[_path_of(nwb, item)] = item
+                tables[_find_path(nwb, item)] = item
         return cls(nwb, series, tables)
 
     def series(self, name: str) -> Any:
@@ -130,7 +130,7 @@ class _File:
         return self.all_series[found[0]]
 
 
-def _path_of(nwb: Any, item: Any) -> str:
+def _find_path(nwb: Any, item: Any) -> str:
     """Where an object lies in the file."""
     parts = [item.name]
     while item.parent is not None and item.parent is not nwb:
@@ -259,7 +259,7 @@ def _stamps(series: Any) -> np.ndarray:
 # Channels
 
 
-def _from_units(file: _File, intervals: np.ndarray | None, plan: Treatment, about: dict[str, Any]) -> Recording:
+def _from_units(file: _File, intervals: np.ndarray | None, plan: Treatment, behaviour: dict[str, Any]) -> Recording:
     table = file.nwb.units
     if table is None or "spike_times" not in table.colnames or not len(table):
         raise ValueError("the file has no units with spike times; give the path of a series as channels=.")
@@ -275,13 +275,15 @@ def _from_units(file: _File, intervals: np.ndarray | None, plan: Treatment, abou
     if intervals is None:
         heard = [own for own in times if len(own)]
         if not heard:
-            raise ValueError("the units have no spikes; give epochs, the stretches of time to count them in.")
+            raise ValueError("the units have no spikes; give epochs, the intervals of time to count them in.")
         intervals = np.array([[min(own[0] for own in heard), max(own[-1] for own in heard)]])
     names = [str(unit) for unit in table.id[:]]
-    return events_recording(times, names, intervals, plan, units=_about(table).set_axis(names), **about)
+    return events_recording(times, names, intervals, plan, units=_describe(table).set_axis(names), **behaviour)
 
 
-def _from_series(series: Any, intervals: np.ndarray | None, plan: Treatment, about: dict[str, Any]) -> Recording:
+def _from_series(
+    series: Any, intervals: np.ndarray | None, plan: Treatment, behaviour: dict[str, Any]
+) -> Recording:
     values, stamps = _scaled(series), _stamps(series)
     if len(values.shape) == 1:
         values = np.asarray(values[:])[:, None]
@@ -296,8 +298,8 @@ def _from_series(series: Any, intervals: np.ndarray | None, plan: Treatment, abo
     if region is not None and len(region.data) == values.shape[1]:
         rows = np.asarray(region.data[:])
         names = [str(name) for name in np.asarray(region.table.id[:])[rows]]
-        units = _about(region.table).iloc[rows].set_axis(names)
-    return samples_recording(values, stamps, names, intervals, plan, units=units, **about)
+        units = _describe(region.table).iloc[rows].set_axis(names)
+    return samples_recording(values, stamps, names, intervals, plan, units=units, **behaviour)
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,7 @@ def _scaled(series: Any) -> Any:
     return np.memmap(data.file.filename, dtype=data.dtype, mode="r", offset=where, shape=data.shape)
 
 
-def _about(table: Any) -> pd.DataFrame:
+def _describe(table: Any) -> pd.DataFrame:
     """The columns of a table that hold one number or word a row."""
     ragged = {column.target.name for column in table.columns if hasattr(column, "target")}
     columns = {}

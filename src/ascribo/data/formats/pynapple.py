@@ -81,7 +81,7 @@ def from_pynapple(
         if not len(support):
             raise ValueError("epochs and the data's time support have no time in common.")
     intervals = np.asarray(support.values, dtype=np.float64)
-    about = {"variables": variables, "how": how, "period": period, "max_gap": max_gap}
+    behaviour = {"variables": variables, "how": how, "period": period, "max_gap": max_gap}
     if kind == "TsGroup":
         if plan.bin_size is None:
             raise ValueError(
@@ -93,7 +93,7 @@ def from_pynapple(
         names = [str(unit) for unit in data.index]
         # the rate is pynapple's own, of the whole group, and cannot be given back to it
         units = data.metadata.drop(columns="rate", errors="ignore").set_axis(names)
-        return events_recording([data[u].t for u in data.index], names, intervals, plan, units=units, **about)
+        return events_recording([data[u].t for u in data.index], names, intervals, plan, units=units, **behaviour)
     values = data.d if kind == "TsdFrame" else np.asarray(data.d)[:, None]
     names, units = None, None
     if kind == "TsdFrame":
@@ -101,7 +101,7 @@ def from_pynapple(
         # columns 0, 1, 2, ... are numbers, not names
         names = columns if columns == list(range(len(columns))) else [str(column) for column in columns]
         units = data.metadata.set_axis([str(column) for column in columns])
-    return samples_recording(values, data.t, names, intervals, plan, units=units, **about)
+    return samples_recording(values, data.t, names, intervals, plan, units=units, **behaviour)
 
 
 def to_pynapple(values: Any, recording: Recording, columns: Any = None, metadata: Any = None) -> Any:
