@@ -177,6 +177,3 @@ def _sum_over_time(X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) 
         part = function(X[rows].astype(np.float64))
         total = np.add.reduce(np.concatenate([total, part]) if rows.start else part, axis=0, keepdims=True)
     return total[0]
-
-
-Channels, standardised, steps_held = StandardisedChannels, standardise, limit_time_steps

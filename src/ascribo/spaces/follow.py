@@ -19,13 +19,14 @@ from torch import Tensor
 
 from ..data.segments import same_segment
 from ..kernels.terms import Similarity
+from ..support.circle import short_way, wrap
 from .base import Option, Space, circular_names, space_kind, variable_names
 from .groups import DeviceGroups, Groups, Ragged
 from .nearest import NearestTable
 from .positives import CircularShift, DevicePositives, Positives
 from .sessions import Across, Member, turns
 
-__all__ = ["Follow", "Following", "wrap"]
+__all__ = ["Follow", "Following"]
 
 NEAR = 0.1
 """Standard deviations (in each variable) within which a step of another session stands for the same values."""
@@ -182,16 +183,6 @@ class Follow(Space):
         return Following.of(values, box, starts, self.offset, rows)
 
 
-def wrap(values: np.ndarray, box: np.ndarray) -> np.ndarray:
-    """Circular columns folded into [0, period). box : (k,) periods, 0 for columns that are not circular."""
-    circular = box > 0
-    if circular.any():
-        values = values.copy()
-        folded = np.mod(values[..., circular], box[circular])
-        values[..., circular] = np.where(folded >= box[circular], 0.0, folded)  # mod may round up to it
-    return values
-
-
 @dataclass(frozen=True)
 class Following:
     """Positives of a `Follow` space: the step whose variables are nearest to c(t) + c(τ + offset) - c(τ).
@@ -235,7 +226,7 @@ class Following:
     def changes(self) -> np.ndarray:
         """All the changes that may be drawn, circular ones the short way round: (n, k)."""
         change = self.values[self.starts + self.offset] - self.values[self.starts]
-        return change - self.box * np.round(change / np.where(self.box > 0, self.box, np.inf))
+        return short_way(change, self.box)
 
     def on_device(self, parts: Sequence[Following], shift: np.ndarray, device: torch.device) -> DevicePositives:
         """See `Positives`."""

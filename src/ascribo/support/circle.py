@@ -57,18 +57,24 @@ def check_period(name: object, values: np.ndarray, period: float) -> None:
         )
 
 
-def wrap(values: np.ndarray, period: np.ndarray | float, low: np.ndarray | float = 0.0) -> np.ndarray:
+def wrap(values: np.ndarray, period: np.ndarray | float, low: float = 0.0) -> np.ndarray:
     """Values (..., k) brought into [low, low + period) by whole turns.
 
-    period : one number, or one for each of the k columns.
+    period : one number, or one for each of the k columns. Where none is circular the values themselves come back.
 
     >>> wrap(np.array([370.0, -10.0]), 360.0), wrap(np.array([350.0]), 360.0, low=-180.0)
     (array([ 10., 350.]), array([-10.]))
     """
-    circular = np.asarray(period) > 0
-    turned = np.mod(values - low, np.where(circular, period, 1.0)) + low
-    turned = np.where(turned >= np.add(low, period), low, turned)  # mod may round up to a full turn
-    return np.where(circular, turned, values)
+    period = np.asarray(period)
+    circular = period > 0
+    if not circular.any():
+        return values
+    if not circular.all():
+        values = values.copy()
+        values[..., circular] = wrap(values[..., circular], period[circular], low)
+        return values
+    turned = np.mod(values - low, period) + low
+    return np.where(turned >= low + period, low, turned)  # mod may round up to a full turn
 
 
 @overload

@@ -49,6 +49,3 @@ def visible(text: str) -> str:
     True
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-nearest = suggest

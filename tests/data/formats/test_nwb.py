@@ -148,7 +148,7 @@ def test_a_model_goes_from_file_to_file(path):
     spaces = {"place": asc.Follow("Position0", 1)}
     settings = {"seeds": 1, "steps": 20, "batch_size": 32, "penalty": 0.0, "progress": False, "drop_constant": True}
     model = asc.ContrastiveEmbedding(spaces, **settings).fit(recording)
-    part = asc.read(path, epochs="trials", treatment=model.model_.treatment)
+    part = asc.read(path, epochs="trials", treatment=model.treatment)
     assert model.transform(part).shape == (len(part), 1)
     with pytest.raises(ValueError, match="treated otherwise"):
         model.transform(asc.read(path, epochs="trials", bin_size=0.2))

@@ -204,7 +204,7 @@ def test_an_embedding_comes_back_on_the_same_time_and_epochs(model, group, recor
 def test_new_spikes_get_the_old_treatment(model, recording):
     new = spikes(seed=1).restrict(nap.IntervalSet(20, 50))
     z = model.transform(new)
-    again = asc.from_pynapple(new, treatment=model.model_.treatment)
+    again = asc.from_pynapple(new, treatment=model.treatment)
     assert again.treatment == recording.treatment
     np.testing.assert_array_equal(z.d, model.transform(again))
     assert np.isfinite(model.score(new, {"place": PLACE}))
@@ -235,7 +235,7 @@ def test_units_in_another_order_are_refused(model):
 def test_the_treatment_is_kept_in_the_model_file(model, group, tmp_path):
     model.save(tmp_path / "run")
     loaded = asc.load(tmp_path / "run")
-    assert loaded.model_.treatment == model.model_.treatment
+    assert loaded.treatment == model.treatment
     np.testing.assert_allclose(loaded.transform(group).d, model.transform(group).d, rtol=1e-6)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...spaces.base import Space
+from ...support.circle import short_way
 from .whitening import whitening
 
 __all__ = ["exchange_innovations", "redraw_present", "redraw_white_innovations"]
@@ -75,8 +76,7 @@ def redraw_present(
     present, before, period = present.double(), before.double(), period.double()
     circular = period > 0
     turn = torch.where(circular, period, torch.ones_like(period))
-    change = present - before
-    change = torch.where(circular, change - turn * (change / turn).round(), change)
+    change = short_way(present - before, period)
     spread = change.std(0, correction=0)
     spread = torch.where(spread > 0, spread, torch.ones_like(spread))
     low, wide = present.amin(0), (present.amax(0) - present.amin(0)).clamp_min(1e-30)

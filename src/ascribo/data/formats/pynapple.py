@@ -54,7 +54,7 @@ def from_pynapple(
     bin_size : seconds. Needed for a TsGroup; samples are averaged in bins.
     smooth, transform : see `ascribo.Treatment`.
     treatment : a Treatment instead of the three, for new data to be treated like old: `recording.treatment`, or
-        `model.model_.treatment` of a fitted model.
+        `model.treatment` of a fitted model.
     epochs : IntervalSet or (n, 2) starts and ends, in seconds: use these parts only.
     how, period, max_gap : see `ascribo.align_variables`.
 
