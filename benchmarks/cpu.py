@@ -32,7 +32,7 @@ from ascribo.training.train import train
 from benchmarks.clock import clock
 from benchmarks.problems import problem_of
 from benchmarks.turns import CHECKOUT, ONE_THREAD, CebraProcess, take_turns
-from experiments.shared.rows import machine
+from experiments.shared.results import code, machine
 
 HERE = Path(__file__).parent
 SPACES = {"position": asc.Follow(["x", "y", "z"], dim=3), "rest": asc.Time(dim=3)}
@@ -193,6 +193,7 @@ def measure(size: Size, cebra_python: str | None = None) -> dict:
             **machine(),
             "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         },
+        "code": code(),
         "cebra": cebra.about if cebra else None,
         "size": asdict(size),
         "parameters": sum(p.numel() for p in problem.module.parameters()),

@@ -35,7 +35,7 @@ from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
 from ascribo.training.steps import STEPS_PER_CHUNK
 from benchmarks.problems import problem_of, spaces_of
-from experiments.shared.rows import machine, write_json
+from experiments.shared.results import code, machine, write_json
 
 BARS = {
     "one model, batch 5000": 1.5,
@@ -275,7 +275,8 @@ def main() -> int:
         name: {"measured": values[name], "bar": bar, "holds": values[name] <= bar} for name, bar in BARS.items()
     }
     content = {
-        "machine": {**machine(), "gpu": torch.cuda.get_device_name()},
+        "machine": machine(),
+        "code": code(),
         "rows": rows,
         "training": measured,
         "attribution": maps,

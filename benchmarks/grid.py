@@ -1,4 +1,4 @@
-"""How long the grid of paper 001, table 1, takes: 360 models and their maps, by `ascribo.experiments.table1`.
+"""How long table 1 of Schneider et al. (2025) takes: 360 models and their maps, by `experiments.regcl.table1`.
 
     python -m benchmarks.grid [--device cuda] [--steps 20000] [--work FOLDER] [--out benchmarks/results/grid.json]
     python -m benchmarks.grid --table results/table1.json     # of a run that is already there
@@ -14,9 +14,9 @@ import json
 from pathlib import Path
 
 from experiments.regcl import table1
-from experiments.shared.rows import write_json
+from experiments.shared.results import write_json
 
-KEPT = ("machine", "protocol", "models", "seconds", "elapsed", "rows_of_an_interrupted_run")
+KEPT = ("machine", "code", "protocol", "models", "seconds", "elapsed", "rows_of_an_interrupted_run")
 
 
 def timing(table: dict) -> dict:
@@ -25,7 +25,7 @@ def timing(table: dict) -> dict:
     for cell in table["cells"]:
         column = auroc.setdefault(f"{cell['mode']}, {cell['penalty']}, by {cell['kind']}", {})
         column[cell["method"]] = {key: cell[key] for key in ("mean", "min", "ci95", "n")}
-    return {**{key: table[key] for key in KEPT}, "auroc": auroc}
+    return {**{key: table[key] for key in KEPT if key in table}, "auroc": auroc}
 
 
 def main() -> None:

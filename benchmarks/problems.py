@@ -17,7 +17,7 @@ MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
 
 
 def spaces_of(mode: str, observed: int, hidden: int) -> dict[str, Space]:
-    """The spaces of a training mode of paper 001, table 1."""
+    """The spaces of a training mode of Schneider et al. (2025), table 1."""
     names = ["x", "y", "z"][:observed]
     if mode == "supervised":
         return {"position": asc.Regress(names)}

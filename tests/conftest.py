@@ -12,6 +12,7 @@ if find_spec("jaxtyping") and find_spec("beartype"):
     os.environ.setdefault("ASCRIBO_CHECK_SHAPES", "1")  # read when ascribo is imported
 
 from ascribo.attribution.unique_variance import score
+from experiments.shared.environment import data_folder
 
 # The machine's cores are for the test processes; threads inside one would fight over them.
 torch.set_num_threads(1)
@@ -24,8 +25,7 @@ hypothesis.settings.load_profile("ascribo")
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data, which the repository does not contain."""
-    default = Path(__file__).parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("ASCRIBO_DATA", default))
+    folder = data_folder()
     if not folder.is_dir():
         pytest.skip(f"real data not found at {folder}; set ASCRIBO_DATA to the folder that has it")
     return folder

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,11 +34,11 @@ from ascribo.training.penalty import Constant
 from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
 from ascribo.training.train import train_source
-from experiments.shared.many_models import settle
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation import track
 
-__all__ = ["FULL", "QUICK", "draw", "leave_out", "run", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "draw", "leave_out", "run", "tables"]
 
 FULL = {
     "parts": ("box", "track", "channels"),
@@ -53,38 +52,14 @@ FULL = {
     "box_steps": 3_000,
     "orders": 10_000,
 }
+
 QUICK = {"parts": ("box",), "blocks": 6, "length": 900, "steps": 60, "batch": 128, "repeats": 1, "references": 240}
 QUICK |= {"widths": (8,), "orders": 200, "box_steps": 60}
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `labelfree-blocks.json` and `.png` to the folder `out`.
-
-    quick : few blocks, few steps, the box alone. jobs : processes. overrides : other values for `FULL`.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    cells = [{**plan, "part": part, "parts": None, "device": device} for part in plan["parts"]]
-    began = time.monotonic()
-    state = out / ".labelfree-blocks"
-    rows, resumed = run_grid(_part, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    result = {
-        "experiment": "labelfree-blocks",
-        "protocol": plan,
-        "machine": machine(),
-        "elapsed": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "rows": rows,
-    }
-    return publish("labelfree-blocks", out, result, draw)
+def cases(plan: Plan) -> list[Case]:
+    """One case for each part."""
+    return [{**plan, "part": part, "parts": None} for part in plan["parts"]]
 
 
 def _line(row: Row) -> str:
@@ -321,3 +296,8 @@ def draw(result: dict[str, Any]):
         axis.set(title=row["part"], xlabel="influence (nats)", ylabel="change after retraining (nats)")
         axis.legend()
     return axes[0, 0]
+
+
+run = experiment(
+    *("labelfree-blocks", FULL, QUICK), cases=cases, rows=one_by_one(_part, _line), draw=draw, protocol={}
+)

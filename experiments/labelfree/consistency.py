@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,15 @@ from torch.nn.functional import affine_grid, conv2d, grid_sample
 from ascribo import explain
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
-from experiments.shared.many_models import settle
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 from . import training
 from .common import NOISE, interval, pretext_models
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
 
-__all__ = ["FULL", "QUICK", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 
 FULL = {
     "parts": ("mnist", "ecg-features", "ecg-examples", "simclr"),
@@ -50,6 +49,7 @@ FULL = {
     "points": 50,
     "budget": 86_400,
 }
+"""`budget` bounds the seconds of each training."""
 QUICK = {
     "parts": ("mnist", "ecg-examples"),
     "train": 1_500,
@@ -67,36 +67,10 @@ PIXELS, TIMES, TOPS = (5, 10, 20, 50, 100, 200), (5, 10, 20, 50, 70), (5, 10, 20
 ENDS = ("top", "bottom")
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `labelfree-consistency.json` and `.png` to the folder `out`.
-
-    quick : few images, few epochs. jobs : processes. overrides : other values for `FULL`; `budget` bounds the
-    seconds of each training.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    parts = plan.pop("parts")
-    cells = [{"part": part, "device": device, **plan, "widths": list(plan["widths"])} for part in parts]
-    began = time.monotonic()
-    state = out / ".labelfree-consistency"
-    rows, resumed = run_grid(_part, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    result = {
-        "experiment": "labelfree-consistency",
-        "protocol": {**plan, "parts": list(parts), "noise": NOISE},
-        "machine": machine(),
-        "elapsed": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "rows": rows,
-    }
-    return publish("labelfree-consistency", out, result, draw)
+def cases(plan: Plan) -> list[Case]:
+    """One case for each part."""
+    shared = {key: value for key, value in plan.items() if key != "parts"}
+    return [{"part": part, **shared} for part in plan["parts"]]
 
 
 def _part(part: str, device: str, **plan: Any) -> Row:
@@ -339,3 +313,12 @@ def _band(axis: Any, values: dict[str, Any], label: str, style: str, colour: str
     (line,) = axis.plot(sizes, [v["mean"] for v in values.values()], style, label=label, color=colour)
     low, high = ([v[end] for v in values.values()] for end in ("low", "high"))
     axis.fill_between(sizes, low, high, alpha=0.2, color=line.get_color())
+
+
+run = experiment(
+    *("labelfree-consistency", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(_part, _line),
+    draw=draw,
+    protocol={"noise": NOISE},
+)

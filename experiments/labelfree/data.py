@@ -1,17 +1,17 @@
 """Data of the experiments: MNIST and ECG5000 where they are at hand, named stand-ins where not, and drawn sprites.
 
-`$ASCRIBO_DATA` names the folder of `mnist.npz` and `ecg5000.npz`; ../shared/data is the default.
+`mnist.npz` and `ecg5000.npz` are looked for in the folder of real recordings, see `experiments.shared.environment`.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy import ndimage
 from sklearn.datasets import load_digits
+
+from experiments.shared.environment import data_folder
 
 __all__ = ["Images", "coloured_shapes", "heartbeats", "images", "sprites"]
 
@@ -27,14 +27,9 @@ class Images:
     test_labels: np.ndarray
 
 
-def folder() -> Path:
-    """Where real data are looked for."""
-    return Path(os.environ.get("ASCRIBO_DATA", "../shared/data"))
-
-
 def images(train: int | None = None, test: int | None = None) -> Images:
     """MNIST, or scikit-learn's digits enlarged to its size; the first so many of each."""
-    path = folder() / "mnist.npz"
+    path = data_folder() / "mnist.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as file:
             parts = [file[key] for key in ("x_train", "y_train", "x_test", "y_test")]
@@ -63,7 +58,7 @@ def images(train: int | None = None, test: int | None = None) -> Images:
 
 def heartbeats() -> tuple[str, np.ndarray, np.ndarray]:
     """Name, heartbeats (beat, 140) float32 and whether each is abnormal: ECG5000, or drawn beats."""
-    path = folder() / "ecg5000.npz"
+    path = data_folder() / "ecg5000.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as file:
             return "ECG5000", file["X"].astype(np.float32), file["abnormal"].astype(np.int64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ import torch
 from ascribo import explain
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
-from experiments.shared.many_models import settle
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 from .common import NOISE, TASKS, pretext_models
 from .data import images
@@ -36,6 +35,7 @@ FULL = {
     "noise": 0.0,
     "budget": 86_400,
 }
+"""`noise` is that of gradient-SHAP; `budget` bounds the seconds of the training of one task."""
 QUICK = {"train": 600, "test": 200, "explained": 100, "epochs": 2, "runs": 2}
 PUBLISHED = {
     "reconstruction-denoising": (0.39, 0.10),
@@ -48,35 +48,9 @@ PUBLISHED = {
 """Features and examples, table 1 and table 2 of the paper."""
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `labelfree-pretext.json` and `.png` to the folder `out`.
-
-    quick : few images, few epochs, two runs. jobs : processes. overrides : other values for `FULL`; `noise` is that
-    of gradient-SHAP, `budget` bounds the seconds of the training of one task.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    cells = [{**plan, "device": device}]  # the tasks are compared with each other: one row
-    began = time.monotonic()
-    state = out / ".labelfree-pretext"
-    rows, resumed = run_grid(_all, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    result = {
-        "experiment": "labelfree-pretext",
-        "protocol": {**plan, "noise_of_denoising": NOISE},
-        "machine": machine(),
-        "elapsed": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "rows": rows,
-    }
-    return publish("labelfree-pretext", out, result, draw)
+def cases(plan: Plan) -> list[Case]:
+    """One case alone: the tasks are compared with each other."""
+    return [plan]
 
 
 def _line(row: Row) -> str:
@@ -154,3 +128,12 @@ def draw(result: dict[str, Any]):
         axis.set(ylabel=f"Pearson correlation, {what}")
         axis.legend()
     return axes[0]
+
+
+run = experiment(
+    *("labelfree-pretext", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(_all, _line),
+    draw=draw,
+    protocol={"noise_of_denoising": NOISE},
+)

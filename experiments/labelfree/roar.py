@@ -9,7 +9,6 @@ stays with its image (in the public code the loader is shuffled between making m
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,15 @@ from torch import Tensor
 from ascribo import explain
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
-from experiments.shared.many_models import settle
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 from . import training
 from .common import NOISE, corrupted, pretext_models
 from .data import images
 from .networks import Autoencoder
 
-__all__ = ["FULL", "QUICK", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 
 METHODS = ("integrated_gradients", "gradient_shap", "saliency", "deeplift", "random")
 FULL = {
@@ -39,38 +38,13 @@ FULL = {
     "runs": 1,
     "budget": 86_400,
 }
+"""`budget` bounds the seconds of each of the two trainings of a run."""
 QUICK = {"train": 600, "test": 200, "epochs": 2, "sizes": (20, 100)}
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `labelfree-roar.json` and `.png` to the folder `out`.
-
-    quick : few images, few epochs. jobs : processes, one for each run. overrides : other values for `FULL`;
-    `budget` bounds the seconds of each of the two trainings of a run.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    cells = [{**plan, "seed": seed, "device": device} for seed in range(plan["runs"])]
-    began = time.monotonic()
-    state = out / ".labelfree-roar"
-    rows, resumed = run_grid(_one, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    result = {
-        "experiment": "labelfree-roar",
-        "protocol": {**plan, "noise": NOISE},
-        "machine": machine(),
-        "elapsed": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "rows": rows,
-    }
-    return publish("labelfree-roar", out, result, draw)
+def cases(plan: Plan) -> list[Case]:
+    """One case for each run."""
+    return [{**plan, "seed": seed} for seed in range(plan["runs"])]
 
 
 def _line(row: Row) -> str:
@@ -168,3 +142,12 @@ def draw(result: dict[str, Any]):
     axis.set(xlabel="most important pixels removed", ylabel="test loss of a new autoencoder")
     axis.legend()
     return axis
+
+
+run = experiment(
+    *("labelfree-roar", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(_one, _line),
+    draw=draw,
+    protocol={"noise": NOISE},
+)

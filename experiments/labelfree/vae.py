@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from torch.nn.functional import pad
 from ascribo import explain
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
-from experiments.shared.many_models import settle
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 from . import training
 from .data import images, sprites
@@ -46,45 +45,20 @@ FULL = {
     "together": 60,
     "budget": 86_400,
 }
+"""`budget` bounds the seconds of the training of one stack."""
 QUICK = {"runs": 1, "images": 256, "sprites": 128, "test": 50, "epochs": 1, "samples": 5}
 BATCH = 128
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `labelfree-vae.json` and `.png` to the folder `out`.
-
-    quick : one run, few images, one epoch. jobs : processes, one for each stack of `together` models. overrides :
-    other values for `FULL`; `budget` bounds the seconds of the training of one stack.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    names, runs, together = plan.pop("data"), plan.pop("runs"), plan.pop("together")
-    models = [(kind, beta, seed) for seed, kind, beta in product(range(runs), KINDS, BETAS)]
-    cells = [
-        {**plan, "name": name, "models": models[k : k + together], "device": device}
-        for name in names
-        for k in range(0, len(models), together)
+def cases(plan: Plan) -> list[Case]:
+    """One case for each stack of `together` models."""
+    shared = {key: value for key, value in plan.items() if key not in ("data", "runs", "together")}
+    models = [(kind, beta, seed) for seed, kind, beta in product(range(plan["runs"]), KINDS, BETAS)]
+    return [
+        {**shared, "name": name, "models": models[k : k + plan["together"]]}
+        for name in plan["data"]
+        for k in range(0, len(models), plan["together"])
     ]
-    began = time.monotonic()
-    state = out / ".labelfree-vae"
-    rows, resumed = run_grid(_stack, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    result = {
-        "experiment": "labelfree-vae",
-        "protocol": {**plan, "data": list(names), "runs": runs, "betas": BETAS, "kinds": KINDS},
-        "machine": machine(),
-        "elapsed": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "rows": rows,
-    }
-    return publish("labelfree-vae", out, result, draw)
 
 
 def _line(row: Row) -> str:
@@ -181,3 +155,12 @@ def draw(result: dict[str, Any]):
             axis.set_xticks(np.arange(len(BETAS)) * 3 + 0.5, [f"β = {b:g}" for b in BETAS])
             axis.set(title=name if what == "correlation" else "", ylabel=f"{what} (β-VAE left, TC-VAE right)")
     return axes[0, 0]
+
+
+run = experiment(
+    *("labelfree-vae", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(_stack, _line),
+    draw=draw,
+    protocol={"betas": BETAS, "kinds": KINDS},
+)

@@ -1,15 +1,14 @@
-"""The papers' verification: which channels carry the observed latents of a box (001, sections 5 and B).
+"""Which channels carry the observed latents of a simulated box? (Schneider et al. 2025, section 5, appendix B)
 
-Data: `ascribo.simulate.box` with two observed latents and 2 to 7 hidden ones, 100,000 steps, 50 channels of which
-25 carry the observed ones. Model: a space that follows the observed latents, a time space for the rest, one seed,
-otherwise defaults. Measured: auROC of each attribution method for the observed space.
+Data: `ascribo.simulate.box` with two observed latents and 2 to 7 hidden ones, 100,000 time steps, and 50 channels
+of which 25 carry the observed latents. Model: a space that follows the observed latents, a time space for the rest,
+one seed, otherwise defaults. Measured: auROC of the observed space by each attribution method.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,88 +21,38 @@ from ascribo.simulate.box import box
 from ascribo.spaces.base import layout
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from ascribo.support.records import encode
-from experiments.shared.rows import Row, machine, publish, run_grid, summary
+from experiments.shared.results import estimator_parameters
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, combinations, experiment, one_by_one
+from experiments.shared.summaries import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["METHODS", "data_set", "draw", "run", "tables"]
+__all__ = ["FULL", "METHODS", "QUICK", "cases", "conclude", "data_set", "draw", "run", "tables"]
 
 METHODS = ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "neuron_gradient")
 PAPER = {"inverted_neuron_gradient": 0.982}
-"""Mean auROC of 001, at 20,000 training steps of batch 5,000."""
+"""Mean auROC (Schneider et al. 2025, table 1), there after 20,000 training steps of batch 5,000."""
 TARGETS = {
     "unique_variance": {"mean": 0.999, "min": 0.995},
     "generative_gradient": {"mean": 0.999, "min": 0.995},
     "inverted_neuron_gradient": {"mean": 0.98},
 }
 OBSERVED = 2
-QUICK = {"dims": (4, 6, 9), "data_seeds": tuple(range(3))}
-FULL = {"dims": tuple(range(4, 10)), "data_seeds": tuple(range(10))}
+FULL = {"dims": range(4, 10), "data_seeds": range(10), "steps": 100_000, "samples": 20_000, "model": {}}
+"""Numbers of latents, observed and hidden together; seeds of the data; time steps of a recording, and those that
+maps are averaged over; parameters of `ContrastiveEmbedding` that are not its defaults."""
+QUICK = {"dims": (4, 6, 9), "data_seeds": range(3)}
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    dims: Sequence[int] | None = None,
-    data_seeds: Sequence[int] | None = None,
-    steps: int = 100_000,
-    samples: int = 20_000,
-    model: Mapping[str, Any] | None = None,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """Run the experiment; write `box.json` and `box.png` to the folder `out` and return what is in the former.
-
-    Parameters
-    ----------
-    quick : total dimension 4, 6, 9 and three data seeds, instead of 4 to 9 and ten.
-    dims, data_seeds : other total dimensions (observed and hidden) and seeds than those.
-    steps, samples : length of the recordings; time steps that maps are averaged over.
-    model : parameters of `ContrastiveEmbedding` to change, fit for JSON.
-    jobs : processes. fresh : do not go on from an interrupted run.
-    """
-    began, out = time.monotonic(), Path(out)
-    preset = QUICK if quick else FULL
-    dims = list(preset["dims"] if dims is None else dims)
-    data_seeds = list(preset["data_seeds"] if data_seeds is None else data_seeds)
-    given = {"steps": steps, "samples": samples, "model": dict(model or {})}
-    cells = [{"dim": d, "data_seed": s, **given} for d in dims for s in data_seeds]
-    state = out / ".box"
-    rows, resumed = run_grid(data_set, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    parameters = _model(dims[0], given["model"]).get_params(deep=False)
-    result = {
-        "experiment": "box",
-        "protocol": {
-            "dims": dims,
-            "data_seeds": data_seeds,
-            "observed": OBSERVED,
-            "steps": steps,
-            "samples": samples,
-            "model": {k: encode(v) for k, v in parameters.items() if k not in ("spaces", "progress")},
-            "spaces": "position: Follow(x, y; dim=2), rest: Time(dim=dim-2)",
-            "jobs": jobs,
-        },
-        "machine": machine(),
-        "summary": {
-            m: {
-                **summary([row["auroc"][m] for row in rows]),
-                "paper": PAPER.get(m),
-                "target": TARGETS.get(m),
-            }
-            for m in METHODS
-        },
-        "seconds": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
-        "rows": rows,
-    }
-    for of_method in result["summary"].values():
-        target = of_method["target"] or {}
-        of_method["met"] = all(of_method[k] >= v for k, v in target.items()) if target else None
-    return publish("box", out, result, draw)
+def cases(plan: Plan) -> list[Case]:
+    """A model for each number of latents and each data set."""
+    model = {"device": plan["device"], **plan["model"]}
+    return [
+        {**case, "model": model}
+        for case in combinations(plan, ["steps", "samples"], dim="dims", data_seed="data_seeds")
+    ]
 
 
 def data_set(dim: int, data_seed: int, steps: int, samples: int, model: Mapping[str, Any]) -> Row:
@@ -141,6 +90,17 @@ def data_set(dim: int, data_seed: int, steps: int, samples: int, model: Mapping[
         "seconds_fit": round(fitting, 1),
         "seconds": round(time.monotonic() - began, 1),
     }
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add mean auROC by method, beside the paper's and what must hold."""
+    found = {}
+    for method in METHODS:
+        own = summary([row["auroc"][method] for row in result["rows"]])
+        target = TARGETS.get(method)
+        met = None if target is None else all(own[key] >= least for key, least in target.items())
+        found[method] = {**own, "paper": PAPER.get(method), "target": target, "met": met}
+    return {**result, "summary": found}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -209,6 +169,15 @@ def _model(dim: int, changes: Mapping[str, Any]) -> ContrastiveEmbedding:
     return ContrastiveEmbedding(spaces, **{"seeds": 1, "random_state": 0, "progress": False, **changes})
 
 
+def _protocol(plan: Plan) -> dict[str, Any]:
+    case = cases(plan)[0]
+    return {
+        "observed": OBSERVED,
+        "model": estimator_parameters(_model(case["dim"], case["model"])),
+        "spaces": "position: Follow(x, y; dim=2), rest: Time(dim=dim-2)",
+    }
+
+
 def _line(row: Row) -> str:
     values = ", ".join(f"{_short(m)} {row['auroc'][m]:.3f}" for m in METHODS)
     return f"dim {row['dim']}, seed {row['data_seed']}: auROC {values} ({row['seconds']:.0f} s)"
@@ -216,3 +185,13 @@ def _line(row: Row) -> str:
 
 def _short(method: str) -> str:
     return method.removesuffix("_gradient").removesuffix("_neuron")
+
+
+run = experiment(
+    *("box", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(data_set, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol=_protocol,
+)

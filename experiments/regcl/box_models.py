@@ -1,13 +1,13 @@
-"""Cells of the experiments on box data: what they are trained on, and the two ways their maps are scored.
+"""Models of box data: the data and spaces of a case, and the two ways in which maps are scored.
 
-A *cell* is a dict fit for JSON: dim (latents in all, two of them observed), data_seed, length (time steps), snr,
-mode (of training), penalty, steps and batch (of training), samples and costly (time steps that maps are averaged
-over). With its `Study` it determines its row.
+A *case* holds dim (latents, two of them observed), data_seed, length (time steps), snr, mode (of training),
+penalty, steps and batch (of training), samples and costly (time steps that maps are averaged over).
 
-*Entries*, the papers' protocol (001, equation 11): the auROC is over all (channel, dimension) entries of a block of
-the map, in the encoder's own coordinates and in the units of the channels it was trained on; each entry is the mean
-over time of its size, and the truth of a channel holds for each dimension. *Channels*, ours: the length of a
-channel's row within the block, in coordinates in which the block is white, for standardised channels.
+*Entries*, the papers' protocol (Schneider et al. 2025, equation 11): the auROC is over all (channel, dimension)
+entries of a block of the map, in the encoder's own coordinates and in the units of the channels it was trained on;
+each entry is the mean over time of its size, and the truth of a channel holds for each dimension. *Channels*, ours:
+the length of a channel's row within the block, in coordinates in which the block is white, for standardised
+channels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
 from ascribo.training.penalty import Auto, Constant, Ramp, Schedule
-from experiments.shared.rows import Row
+from experiments.shared.rows import Case, Row
 
 __all__ = [
     "COSTLY",
@@ -103,27 +103,27 @@ VERIFICATION = {
 PENALTIES: dict[str, Schedule] = {"none": Constant(0.0), "regularized": Ramp(0.1), "auto": Auto()}
 
 
-def recording(cell: Mapping[str, Any]) -> BoxRecording:
-    """The data of a cell: the papers' box with two observed latents."""
+def recording(case: Case) -> BoxRecording:
+    """The data of a case: the papers' box with two observed latents."""
     return box(
-        seed=100 * cell["dim"] + cell["data_seed"],
+        seed=100 * case["dim"] + case["data_seed"],
         observed=OBSERVED,
-        hidden=cell["dim"] - OBSERVED,
-        steps=cell["length"],
-        snr=cell.get("snr"),
+        hidden=case["dim"] - OBSERVED,
+        steps=case["length"],
+        snr=case.get("snr"),
     )
 
 
-def spaces(cell: Mapping[str, Any]) -> dict[str, Space]:
+def spaces(case: Case) -> dict[str, Space]:
     """The spaces of a training mode: "position" has the observed latents, "rest" the others.
 
     >>> list(spaces({"mode": "hybrid contrastive", "dim": 5}))
     ['position', 'rest']
     """
-    if cell["mode"] == "supervised":
+    if case["mode"] == "supervised":
         return {"position": Regress(NAMES)}
     follow: dict[str, Space] = {"position": Follow(NAMES, dim=OBSERVED)}
-    return follow if cell["mode"] == "supervised contrastive" else {**follow, "rest": Time(cell["dim"] - OBSERVED)}
+    return follow if case["mode"] == "supervised contrastive" else {**follow, "rest": Time(case["dim"] - OBSERVED)}
 
 
 def encoder(spaces: Mapping[str, Space]) -> MLP:
@@ -136,9 +136,9 @@ def encoder(spaces: Mapping[str, Space]) -> MLP:
     return MLP(widths=(30 * outputs, 30 * outputs, 10 * outputs))
 
 
-def schedule(cell: Mapping[str, Any]) -> Schedule:
+def schedule(case: Case) -> Schedule:
     """How λ moves: "none", "regularized" (the papers' 0.1), "auto", or a number, on the papers' schedule."""
-    penalty = cell["penalty"]
+    penalty = case["penalty"]
     return PENALTIES[penalty] if isinstance(penalty, str) else Ramp(penalty)
 
 
@@ -169,19 +169,19 @@ def channel_scores(maps: AttributionMaps, spread: np.ndarray, space: str) -> np.
 
 
 def unique_scores(
-    cells: Sequence[Mapping[str, Any]], recordings: Sequence[Recording], models: Sequence[FittedModel]
+    cases: Sequence[Case], recordings: Sequence[Recording], models: Sequence[FittedModel]
 ) -> list[Scores]:
     """Unique variance of every space and channel for models of one shape, their decoders fitted as stacks.
 
     Channels are standardised, as the score is to be that of standardised channels whatever the encoder sees.
     """
     found: list[Scores] = []
-    for start in range(0, len(cells), TOGETHER):
+    for start in range(0, len(cases), TOGETHER):
         part = slice(start, start + TOGETHER)
         scores = score_problems(
             [replace(own, x=own.x / own.x.std(0)) for own in make_problems(models[part], recordings[part])],
-            [[cell["data_seed"]] for cell in cells[part]],
-            steps=min(MOST_TRAINING_STEPS, cells[0]["steps"]),
+            [[case["data_seed"]] for case in cases[part]],
+            steps=min(MOST_TRAINING_STEPS, cases[0]["steps"]),
             progress=False,
         )
         found += [dict(zip(own.problem.spaces, own.by_block.mean((0, 3)), strict=True)) for own in scores]
@@ -189,7 +189,7 @@ def unique_scores(
 
 
 def judge(
-    cell: Mapping[str, Any],
+    case: Case,
     data: Recording,
     model: FittedModel,
     unique: Scores,
@@ -208,7 +208,7 @@ def judge(
     assert data.truth is not None
     truth = data.truth.sel(space=space).values
     every = {
-        method: evenly(len(data), cell["costly" if method in COSTLY else "samples"])
+        method: evenly(len(data), case["costly" if method in COSTLY else "samples"])
         for method in (*entries, *channels)
     }
     out: Row = {"entries": {}, "channels": {}, "rank_deficient": {}, "no_map": []}
@@ -234,9 +234,7 @@ def judge(
     return out
 
 
-def recovered(
-    cell: Mapping[str, Any], data: BoxRecording, model: FittedModel, goals: Mapping[str, Any] | None = None
-) -> Row:
+def recovered(case: Case, data: BoxRecording, model: FittedModel, goals: Mapping[str, Any] | None = None) -> Row:
     """R² of latents from the blocks of the embedding, by a linear map: space -> R².
 
     goals : space -> (time, latent) what its block should hold, by default the observed and the hidden latents;
@@ -244,7 +242,7 @@ def recovered(
     """
     if goals is None:
         goals = {"position": data.latents[:, -OBSERVED:], "rest": data.latents[:, :-OBSERVED]}
-    steps = evenly(len(data), cell["samples"])
+    steps = evenly(len(data), case["samples"])
     z = model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs, steps)[0].cpu().numpy()
     blocks = layout(model.spaces)
     return {

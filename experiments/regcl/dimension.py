@@ -1,4 +1,4 @@
-"""How many dimensions: agreement of seeds against the size of the model (001, section C and figure 6).
+"""How many dimensions? Agreement of seeds by size of the model (Schneider et al. 2025, appendix C, figure 6).
 
 Data: `ascribo.simulate.box` with three observed and three hidden latents. Models, each with several seeds: time
 contrastive (one `Time` space; six dimensions are right), supervised contrastive (one space that follows the
@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,13 +28,14 @@ from ascribo.simulate.box import box
 from ascribo.spaces.base import Space
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from ascribo.support.records import encode
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.results import estimator_parameters
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "one_size", "run", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "one_size", "run", "tables"]
 
 OBSERVED, HIDDEN = ("x", "y", "z"), 3
 METHODS = ("generative_gradient", "inverted_neuron_gradient")
@@ -45,83 +45,33 @@ PAPER = {
     "supervised": "consistency drops after 3D",
     "hybrid": "consistency is best for (3D, 2D), (2D, 3D) and (2D, 2D)",
 }
+FULL = {
+    "dims": {"time": range(2, 11), "supervised": range(2, 11), "hybrid": range(2, 6)},
+    **{"seeds": 10, "data_seed": 0, "steps": 50_000, "samples": 10_000},
+    "model": {"steps": 1500},
+}
+"""Kind of model -> its dimensions (the hybrid one is run with all pairs; kinds left out are not run); seeds of
+each; seed and time steps of the recording; time steps that embeddings are compared on and maps are averaged over;
+parameters of `ContrastiveEmbedding` that are not its defaults."""
 QUICK = {
     "dims": {"time": range(4, 9), "supervised": range(2, 6), "hybrid": range(2, 5)},
     "seeds": 3,
     # what reaches the minimum in few steps: a penalty from the first one keeps seeds out of poor local minima
     "model": {"steps": 500, "batch_size": 256, "learning_rate": 3e-3, "penalty": 0.1},
 }
-FULL = {
-    "dims": {"time": range(2, 11), "supervised": range(2, 11), "hybrid": range(2, 6)},
-    "seeds": 10,
-    "model": {"steps": 1500},
-}
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    dims: Mapping[str, Sequence[int]] | None = None,
-    seeds: int | None = None,
-    data_seed: int = 0,
-    steps: int = 50_000,
-    samples: int = 10_000,
-    model: Mapping[str, Any] | None = None,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """Run the experiment; write `dimension.json` and `dimension.png` to `out` and return what is in the former.
-
-    Parameters
-    ----------
-    quick : dimensions around the true ones, three seeds and short training, instead of 2 to 10 (2 to 5 for each
-        space of the hybrid model), ten seeds and 1,500 steps.
-    dims : kind of model ("time", "supervised", "hybrid") -> other dimensions than those; kinds left out are not
-        run. The hybrid model is run with all pairs.
-    seeds : models for each. data_seed : of the recording.
-    steps, samples : length of the recording; time steps that embeddings are compared on and maps averaged over.
-    model : parameters of `ContrastiveEmbedding` to change, fit for JSON.
-    jobs : processes. fresh : do not go on from an interrupted run.
-    """
-    began, preset = time.monotonic(), QUICK if quick else FULL
-    tried = {kind: [int(d) for d in values] for kind, values in (dims or preset["dims"]).items()}
-    if unknown := set(tried) - set(TRUE):
+def cases(plan: Plan) -> list[Case]:
+    """All sizes of each kind of model."""
+    if unknown := set(plan["dims"]) - set(TRUE):
         raise ValueError(f"dims of {sorted(unknown)}: expected some of {list(TRUE)}.")
-    given = {
-        "seeds": preset["seeds"] if seeds is None else seeds,
-        "data_seed": data_seed,
-        "steps": steps,
-        "samples": samples,
-        "model": {**preset["model"], **(model or {})},
-    }
-    cells = [
+    given = {name: plan[name] for name in ("seeds", "data_seed", "steps", "samples")}
+    given["model"] = {"device": plan["device"], **plan["model"]}
+    return [
         {"kind": kind, "dims": list(size), **given}
-        for kind, values in tried.items()
+        for kind, values in plan["dims"].items()
         for size in product(values, repeat=len(TRUE[kind]))
     ]
-    state = Path(out) / ".dimension"
-    rows, resumed = run_grid(one_size, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    parameters = _model({"all": Time(dim=2)}, given["seeds"], given["model"]).get_params(deep=False)
-    result = {
-        "experiment": "dimension",
-        "protocol": {
-            "dims": tried,
-            **{name: given[name] for name in ("seeds", "data_seed", "steps", "samples")},
-            "latents": {"observed": len(OBSERVED), "hidden": HIDDEN},
-            "model": {k: encode(v) for k, v in parameters.items() if k not in ("spaces", "progress")},
-            "spaces": "time: Time(d); supervised: Follow(x, y, z; d); hybrid: Follow(x, y, z; d₁) and Time(d₂)",
-            "rule": f"the largest dimension whose consistency is within {TOLERANCE} of the best",
-            "jobs": jobs,
-        },
-        "machine": machine(),
-        "summary": {kind: _summary([row for row in rows if row["kind"] == kind], kind) for kind in tried},
-        "seconds": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
-        "rows": rows,
-    }
-    return publish("dimension", Path(out), result, draw)
 
 
 def one_size(
@@ -143,10 +93,8 @@ def one_size(
     collapsed = [str(name) for name, gone in zip(fit["space"], fit["collapsed"], strict=True) if gone]
     auroc: dict[str, float | None] = dict.fromkeys(METHODS)
     if "position" in spaces and "position" not in collapsed:
-        with (
-            warnings.catch_warnings()
-        ):  # about the other space, and samples without an inverse: both are in the row
-            warnings.simplefilter("ignore", UserWarning)
+        # of a collapsed second space, and of samples without an inverse: the row says both
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             auroc |= {m: fitted.attribute(data, method=m, samples=samples).auroc(data, "position") for m in METHODS}
     return {
         "kind": kind,
@@ -160,6 +108,12 @@ def one_size(
         "training_steps": fitted.history_.sizes["step"],
         "seconds": round(time.monotonic() - began, 1),
     }
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add for each kind of model the size that the rule chooses, beside the true one."""
+    of_kind = {kind: [row for row in result["rows"] if row["kind"] == kind] for kind in result["protocol"]["dims"]}
+    return {**result, "summary": {kind: _summary(rows, kind) for kind, rows in of_kind.items()}}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -294,6 +248,16 @@ def _model(spaces: dict[str, Space], seeds: int, changes: Mapping[str, Any]) -> 
     return ContrastiveEmbedding(spaces, **{"seeds": seeds, "random_state": 0, "progress": False, **changes})
 
 
+def _protocol(plan: Plan) -> dict[str, Any]:
+    case = cases(plan)[0]
+    return {
+        "latents": {"observed": len(OBSERVED), "hidden": HIDDEN},
+        "model": estimator_parameters(_model({"all": Time(dim=2)}, case["seeds"], case["model"])),
+        "spaces": "time: Time(d); supervised: Follow(x, y, z; d); hybrid: Follow(x, y, z; d₁) and Time(d₂)",
+        "rule": f"the largest dimension whose consistency is within {TOLERANCE} of the best",
+    }
+
+
 def _number(value: Any) -> float | None:
     """For JSON, which has no NaN."""
     return float(value) if np.isfinite(value) else None
@@ -309,3 +273,13 @@ def _size(dims: Sequence[int] | None) -> str:
 
 def _line(row: Row) -> str:
     return f"{row['kind']} {_size(row['dims'])}: consistency {_shown(row['consistency'])} ({row['seconds']:.0f} s)"
+
+
+run = experiment(
+    *("dimension", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(one_size, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol=_protocol,
+)

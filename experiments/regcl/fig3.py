@@ -1,8 +1,8 @@
-"""auROC against the number of latents (001, figure 3), and beyond the papers' nine.
+"""auROC against the number of latents (Schneider et al. 2025, figure 3), and beyond the papers' nine.
 
 The papers' method (hybrid, regularized, inverted neuron gradient), their supervised baselines, and our methods,
-with 4 to 9 latents; then 12, 15 and 20 latents with hybrid models. The cells with 4 to 9 latents are those of table
-1: where `table1.json` or its unfinished rows are in the same folder, they are taken from there.
+with 4 to 9 latents; then 12, 15 and 20 latents with hybrid models. The models with 4 to 9 latents are those of
+table 1: where `table1.json` or its unfinished rows are in the same folder, they are taken from there.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ascribo import figures
 from experiments.regcl import box_models, table1
 from experiments.regcl.box_models import OURS, PAPERS
 from experiments.regcl.reporting import curves, fits, side_by_side, spell, took
-from experiments.shared import many_models
-from experiments.shared.many_models import Cell, summarise
-from experiments.shared.rows import Row, publish, row_files
+from experiments.shared.many_models import experiment
+from experiments.shared.rows import Case, Row, row_files
+from experiments.shared.runner import Plan
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "cells", "conclude", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "run", "tables"]
 
 FULL = {
     **{key: value for key, value in table1.FULL.items() if key != "modes"},
@@ -36,16 +37,16 @@ HYBRID, SUPERVISED = "hybrid contrastive", "supervised"
 BY = ("mode", "penalty", "dim")
 
 
-def cells(plan: Mapping[str, Any]) -> list[Cell]:
+def cases(plan: Plan) -> list[Case]:
     """Those of table 1 without the supervised contrastive ones, and hybrid ones with more latents."""
     far = {**plan, "modes": [HYBRID], "dims": plan["far_dims"], "data_seeds": plan["far_data_seeds"]}
-    return table1.cells({**plan, "modes": [SUPERVISED, HYBRID]}) + table1.cells(far)
+    return table1.cases({**plan, "modes": [SUPERVISED, HYBRID]}) + table1.cases(far)
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     cells = [cell for kind in ("entries", "channels") for cell in summarise(result["rows"], kind, BY)]
-    return publish("fig3", out, {**result, "cells": cells}, draw)
+    return {**result, "cells": cells}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -81,7 +82,7 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _known(wanted: Sequence[Cell], out: Path) -> list[Row]:
+def _known(wanted: Sequence[Case], out: Path) -> list[Row]:
     """Rows of table 1: of the finished experiment, or those of one that was interrupted."""
     finished = out / "table1.json"
     if finished.exists():
@@ -89,10 +90,11 @@ def _known(wanted: Sequence[Cell], out: Path) -> list[Row]:
     return [json.loads(file.read_text()) for file in row_files(wanted, out / ".table1") if file.exists()]
 
 
-run = many_models.experiment(
+run = experiment(
     *("fig3", table1.STUDY, FULL, QUICK),
-    cells=cells,
+    cases=cases,
     protocol=box_models.VERIFICATION,
     conclude=conclude,
+    draw=draw,
     known=_known,
 )

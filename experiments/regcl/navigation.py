@@ -1,16 +1,15 @@
-"""The papers' application: cells of a rat that explores a box (001, section 5, table 3, figure 4).
+"""Cells of a simulated rat that explores a box (Schneider et al. 2025, section 5, table 3, figure 4).
 
 Models of position alone, in the papers' training modes, with and without penalty: auROC of position (place and grid
-cells against the rest) by attribution method; replicates are new initial values, as in the papers. And, beyond
-them, models of position, head direction and speed at once, one for each of several simulations: auROC, calls, what
-kind of cell each is, and what can be decoded; also with mixed-selective cells, and with spikes instead of rates.
-Different from the papers: batches of 512, fewer training steps.
+cells against the others) by attribution method; replicates are new initial values, as in the papers. And, beyond
+the papers, models of position, head direction and speed together, one for each of several simulations: auROC,
+calls, the type of each cell, and what can be decoded; also with cells of mixed selectivity, and with spikes instead
+of rates. Different from the papers: batches of 512, fewer training steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,20 +25,21 @@ from experiments.regcl.box_models import MODES, OURS, PAPERS
 from experiments.regcl.navigation_figure import panels
 from experiments.regcl.navigation_models import ALL, SPACES
 from experiments.regcl.reporting import compared, fits, side_by_side, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, combinations
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "STUDY", "TARGETS", "cells", "conclude", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "STUDY", "TARGETS", "cases", "conclude", "draw", "run", "tables"]
 
 BY = ("mode", "penalty")
 METHODS = ("unique_variance", "generative_gradient", "inverted_neuron_gradient")
 """By which models of all variables are mapped."""
 PAPER: dict[tuple[Any, ...], Row] = {}
-"""001, table 3: the copy of the paper at hand has lost its cells. It says that several reach 100%."""
+"""Schneider et al. (2025), table 3: its numbers are not legible in our copy. Several reach 100%, says the text."""
 TARGETS = {"auroc": 0.999, "fdr": 0.05, "power": 0.95, "types": 0.95}
 FULL = {
     **TRAINING,
@@ -49,7 +49,7 @@ FULL = {
 QUICK = {"steps": 1_000, "data_seeds": range(1), "simulations": range(2), "costly": 500}
 
 
-def cells(plan: Mapping[str, Any]) -> list[Cell]:
+def cases(plan: Plan) -> list[Case]:
     """Models of all variables: rates of every simulation, spikes, mixed cells; then those of position."""
     first = plan["simulations"][:1]
     base = {**{key: plan[key] for key in TRAINING}, "mode": ALL, "penalty": "none", "data_seed": 0}
@@ -57,18 +57,18 @@ def cells(plan: Mapping[str, Any]) -> list[Cell]:
     every += [{**base, "simulation": first[0], "spikes": True}]
     every += [{**base, "simulation": first[0], "mixed": plan["mixed"]}] if plan["mixed"] else []
     axes = {"mode": "modes", "penalty": "penalties", "data_seed": "data_seeds", "simulation": "first"}
-    return [*every, *grid({**plan, "first": first}, **axes)]
+    return [*every, *combinations({**plan, "first": first}, TRAINING, **axes)]
 
 
-def score(cell: Cell, data: NavigationRecording, model: FittedModel, found: Any) -> Row:
+def score(case: Case, data: NavigationRecording, model: FittedModel, found: Any) -> Row:
     """What is measured of one model."""
-    read = navigation_models.readable(cell, data, model)
-    if cell["mode"] != ALL:
-        judged = box_models.judge(cell, data, model, found, "position", entries=PAPERS, channels=(*PAPERS, *OURS))
+    read = navigation_models.readable(case, data, model)
+    if case["mode"] != ALL:
+        judged = box_models.judge(case, data, model, found, "position", entries=PAPERS, channels=(*PAPERS, *OURS))
         return {**judged, "r2": {name: own["r2"] for name, own in read.items()}, "decoding": read}
-    row = {**navigation_models.judge_all(cell, data, model, found, METHODS), "decoding": read}
-    plain = not cell.get("spikes") and not cell.get("mixed")
-    return {**row, "figure": _figure_data(data, model, found)} if plain and not cell["simulation"] else row
+    row = {**navigation_models.judge_all(case, data, model, found, METHODS), "decoding": read}
+    plain = not case.get("spikes") and not case.get("mixed")
+    return {**row, "figure": _figure_data(data, model, found)} if plain and not case["simulation"] else row
 
 
 STUDY = Study(
@@ -84,8 +84,8 @@ STUDY = Study(
 )
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     position = [row for row in result["rows"] if row["mode"] != ALL]
     found = compared(position, PAPER, BY) + summarise(position, "channels", BY) if position else []
     rates = [row for row in result["rows"] if row["mode"] == ALL and not row.get("spikes") and not row.get("mixed")]
@@ -100,7 +100,7 @@ def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
         }
         summary["simulations"] = len(rates)
         summary["met"] = _met(summary)
-    return publish("navigation", out, {**result, "cells": found, "summary": summary}, draw)
+    return {**result, "cells": found, "summary": summary}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -116,8 +116,10 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         }
     every = [row for row in result["rows"] if row["mode"] == ALL]
     if every:
-        done["All variables, one model"] = pd.DataFrame([_line_of(row) for row in every])
-        done["What can be read by k-NN (median error; of a constant)"] = pd.DataFrame([_read(row) for row in every])
+        done["All variables, one model"] = pd.DataFrame([_scores(row) for row in every])
+        done["Decoding by nearest neighbours (median error; that of a constant)"] = pd.DataFrame(
+            [_decoding(row) for row in every]
+        )
     if result["summary"]:
         met = [{"what": what, "met": "yes" if held else "no"} for what, held in result["summary"]["met"].items()]
         done["What must hold"] = pd.DataFrame(met)
@@ -141,7 +143,7 @@ def _met(summary: Mapping[str, Any]) -> dict[str, bool]:
     return held
 
 
-def _line_of(row: Row) -> Row:
+def _scores(row: Row) -> Row:
     kind = "spikes" if row.get("spikes") else f"{row['mixed']} mixed cells" if row.get("mixed") else "rates"
     line: Row = {"simulation": row["simulation"], "channels": kind}
     for space in SPACES:
@@ -153,7 +155,7 @@ def _line_of(row: Row) -> Row:
     return {**line, "types, rule": row["types"]["rule"], "types, learned": row["types"]["cross_validated"]}
 
 
-def _read(row: Row) -> Row:
+def _decoding(row: Row) -> Row:
     pairs = {name: (own["median_error"], own["constant_error"]) for name, own in row["decoding"].items()}
     kind = "spikes" if row.get("spikes") else f"{row['mixed']} mixed" if row.get("mixed") else "rates"
     return {"simulation": row["simulation"], "channels": kind} | {
@@ -183,6 +185,10 @@ def _figure_data(data: NavigationRecording, model: FittedModel, maps: Attributio
     }
 
 
-run = many_models.experiment(
-    *("navigation", STUDY, FULL, QUICK), cells=cells, protocol=navigation_models.PROTOCOL, conclude=conclude
+run = experiment(
+    *("navigation", STUDY, FULL, QUICK),
+    cases=cases,
+    protocol=navigation_models.PROTOCOL,
+    conclude=conclude,
+    draw=draw,
 )

@@ -1,4 +1,4 @@
-"""Figure 4 of paper 001: what a model of a navigating rat found, and how well methods find it."""
+"""Figure 4 of Schneider et al. (2025): what a model of a navigating rat found, and how well methods find it."""
 
 from __future__ import annotations
 

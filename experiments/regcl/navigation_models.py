@@ -8,7 +8,7 @@ position, head direction and speed. *Entries* and *channels* are as in `box_mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
 from experiments.regcl import box_models
-from experiments.shared.rows import Row
+from experiments.shared.rows import Case, Row
 
 __all__ = ["ALL", "PROTOCOL", "SPACES", "WINDOW", "judge_all", "readable", "recording", "spaces", "together"]
 
@@ -63,57 +63,57 @@ PROTOCOL = {
 }
 
 
-def recording(cell: Mapping[str, Any]) -> NavigationRecording:
+def recording(case: Case) -> NavigationRecording:
     """The data of a cell; without the cells that never fire, which a short recording of spikes may have."""
     data = navigation(
-        cell["simulation"],
-        duration=cell["length"] * STEP,
+        case["simulation"],
+        duration=case["length"] * STEP,
         dt=STEP,
-        mixed=cell.get("mixed", 0),
-        noise=cell.get("noise", 0.0),
-        spikes=cell.get("spikes", False),
+        mixed=case.get("mixed", 0),
+        noise=case.get("noise", 0.0),
+        spikes=case.get("spikes", False),
         progress=False,
     )
     silent = data.constant_channels()
     return data.take_channels([name for name in data.channel_names if name not in silent]) if silent else data
 
 
-def spaces(cell: Mapping[str, Any]) -> dict[str, Space]:
+def spaces(case: Case) -> dict[str, Space]:
     """The spaces of a mode.
 
     >>> list(spaces({"mode": ALL})), list(spaces({"mode": "supervised"}))
     (['position', 'head_direction', 'speed', 'rest'], ['position'])
     """
     place = ("x", "y")
-    if cell["mode"] == ALL:
+    if case["mode"] == ALL:
         return {
             "position": Follow(place, dim=4, offset=WINDOW),
             "head_direction": Follow(("head_direction",), dim=2, circular=("head_direction",)),
             "speed": Follow(("speed",), dim=1),
             "rest": Time(dim=3),
         }
-    if cell["mode"] == "supervised":
+    if case["mode"] == "supervised":
         return {"position": Regress(place)}
     follow: dict[str, Space] = {"position": Follow(place, dim=4, offset=WINDOW)}
     rest = Time(dim=10, offsets=tuple(range(1, WINDOW + 1)))
-    return follow if cell["mode"] == "supervised contrastive" else {**follow, "rest": rest}
+    return follow if case["mode"] == "supervised contrastive" else {**follow, "rest": rest}
 
 
 def together(
-    cells: Sequence[Mapping[str, Any]], recordings: Sequence[NavigationRecording], models: Sequence[FittedModel]
+    cases: Sequence[Case], recordings: Sequence[NavigationRecording], models: Sequence[FittedModel]
 ) -> list[Any]:
     """Unique variance of all models of position alone; of those of all variables maps, which have error bars."""
-    if cells[0]["mode"] != ALL:
-        return box_models.unique_scores(cells, recordings, models)
-    steps = min(MOST_TRAINING_STEPS, cells[0]["steps"])
+    if cases[0]["mode"] != ALL:
+        return box_models.unique_scores(cases, recordings, models)
+    steps = min(MOST_TRAINING_STEPS, cases[0]["steps"])
     return [
-        unique_variance_maps([model], [data], loss="poisson" if cell.get("spikes") else "squared", steps=steps)[0]
-        for cell, data, model in zip(cells, recordings, models, strict=True)
+        unique_variance_maps([model], [data], loss="poisson" if case.get("spikes") else "squared", steps=steps)[0]
+        for case, data, model in zip(cases, recordings, models, strict=True)
     ]
 
 
 def judge_all(
-    cell: Mapping[str, Any],
+    case: Case,
     data: NavigationRecording,
     model: FittedModel,
     maps: AttributionMaps,
@@ -123,7 +123,7 @@ def judge_all(
     assert data.truth is not None
     out: Row = {"auroc": {space: {} for space in SPACES}, "no_map": []}
     for method in methods:
-        steps = evenly(len(data), cell["costly" if method in box_models.COSTLY else "samples"])
+        steps = evenly(len(data), case["costly" if method in box_models.COSTLY else "samples"])
         found = maps if method == "unique_variance" else attribute(model, data, method, steps)
         for space in SPACES:
             scores = found.by_space.sel(space=space).values
@@ -146,7 +146,7 @@ def judge_all(
     return {**out, "types": _told_apart(data, maps)}
 
 
-def readable(cell: Mapping[str, Any], data: NavigationRecording, model: FittedModel) -> dict[str, Row]:
+def readable(case: Case, data: NavigationRecording, model: FittedModel) -> dict[str, Row]:
     """What can be read from the blocks of the embedding, by k-NN on held-out blocks of time: variable -> row."""
     z = model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs)[0].cpu().numpy()
     blocks = layout(model.spaces)

@@ -1,4 +1,4 @@
-"""auROC of position, head direction and speed against noise on every cell, by every method (001, figure 10).
+"""auROC of position, head direction and speed against noise, by every method (Schneider et al. 2025, figure 10).
 
 Models of all variables (`navigation_models`), on rates with white noise of 0 to 3 standard deviations of each cell.
 The paper shows this without numbers.
@@ -7,7 +7,6 @@ The paper shows this without numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +19,10 @@ from ascribo.simulate.navigation import NavigationRecording
 from experiments.regcl import box_models, navigation_models
 from experiments.regcl.navigation_models import ALL, SPACES
 from experiments.regcl.reporting import curves, method_styles, spell, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid
-from experiments.shared.rows import Row, publish, summary
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import combinations
+from experiments.shared.summaries import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,9 +39,9 @@ FULL = {
 QUICK = {"steps": 1_000, "costly": 200, "noises": (0.0, 3.0), "simulations": (0,)}
 
 
-def score(cell: Cell, data: NavigationRecording, model: FittedModel, maps: Any) -> Row:
+def score(case: Case, data: NavigationRecording, model: FittedModel, maps: Any) -> Row:
     """auROC of every space by every method, calls and types."""
-    return navigation_models.judge_all(cell, data, model, maps, METHODS)
+    return navigation_models.judge_all(case, data, model, maps, tuple(METHODS))
 
 
 STUDY = Study(
@@ -57,8 +57,8 @@ STUDY = Study(
 )
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     levels = sorted({row["noise"] for row in result["rows"]})
     cells = [
         {"space": space, "method": method, "noise": noise, **summary([r["auroc"][space][method] for r in own])}
@@ -69,7 +69,7 @@ def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
     ]
     worst = {c["space"]: c["mean"] for c in cells if c["noise"] == levels[-1] and c["method"] == "unique_variance"}
     met = {f"auROC {s} ≥ {least} at noise {levels[-1]:g}": worst[s] >= least for s, least in TARGET.items()}
-    return publish("navigation-noise", out, {**result, "cells": cells, "met": met}, draw)
+    return {**result, "cells": cells, "met": met}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -115,9 +115,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 AXES = {"mode": "modes", "penalty": "penalties", "noise": "noises", "simulation": "simulations"}
-run = many_models.experiment(
+run = experiment(
     *("navigation-noise", STUDY, FULL, QUICK),
-    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    cases=lambda plan: combinations(plan, TRAINING, **AXES, data_seed="data_seeds"),
     protocol=navigation_models.PROTOCOL,
     conclude=conclude,
+    draw=draw,
 )

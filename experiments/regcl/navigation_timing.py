@@ -1,26 +1,21 @@
-"""How long training and attribution take on a rat's cells, beside cebra and captum (001, tables 4 and 5).
+"""Times of training and attribution on a rat's cells, beside cebra and captum (Schneider et al. 2025, tables 4, 5).
 
 One process and one thread for each side, and the sides take turns, so that what else the machine does hits all of
-them. Training: milliseconds a step of each training mode, pairs drawn. Attribution: seconds for the map of all
-outputs of one hybrid model at the same steps; captum is given the same encoder. cebra runs in an environment of its
-own (`benchmarks/peer_cebra.py`), and is left out where there is none. It trains the hybrid, regularized mode only,
-with its own architecture, and inverts the Jacobian.
+them. Training: milliseconds of a step in each training mode, the drawing of pairs included. Attribution: seconds
+for the map of all outputs of one hybrid model at the same time steps; captum is given the same encoder. cebra runs
+in an environment of its own (the setting `ASCRIBO_CEBRA_PYTHON`, see `shared/environment.py`), and is left out
+where there is none. It trains in the hybrid, regularized mode only, with its own architecture, and inverts the
+Jacobian.
 """
 
 from __future__ import annotations
 
 import copy
-import json
-import os
-import subprocess
-import tempfile
-import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,77 +30,57 @@ from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import finish, prepare
 from ascribo.simulate.navigation import NavigationRecording
 from ascribo.support.compute import one_thread
-from ascribo.support.progress import bar
 from ascribo.training.penalty import Constant
 from ascribo.training.settings import Settings
 from ascribo.training.train import train
+from benchmarks.clock import clock
+from benchmarks.turns import CebraProcess, take_turns
 from experiments.regcl import box_models, navigation_models
 from experiments.regcl.box_models import MODES, PAPERS
 from experiments.regcl.reporting import spell
-from experiments.shared.many_models import RATE, settle
-from experiments.shared.rows import Row, machine, publish
+from experiments.shared.environment import cebra_python
+from experiments.shared.many_models import RATE
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import experiment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "PAPER", "QUICK", "draw", "run", "tables"]
+__all__ = ["FULL", "PAPER", "QUICK", "conclude", "draw", "run", "tables", "timed"]
 
-REPOSITORY = Path(__file__).parents[2]
-PEER = REPOSITORY / "benchmarks" / "peer_cebra.py"
-PYTHON = REPOSITORY / ".venv-cebra" / "bin" / "python"
 PENALTIES = ("none", "regularized")
 HYBRID = ("hybrid contrastive", "regularized")
 PAPER = {
     "training": "contrastive training adds a 2x overhead, hybrid training a 3x one (section 5)",
     "attribution": "faster than integrated gradients and feature ablation, as fast as Shapley values (section 5)",
-    "tables": "the copy of the paper at hand has lost the cells of tables 4 and 5; its machine was an A5000 GPU",
+    "tables": "the numbers of tables 4 and 5 are not legible in our copy; the machine was an A5000 GPU",
 }
 FULL = {"simulation": 0, "length": 20_000, "batch": 512, "rounds": 5, "timed": 20, "fitted": 300, "samples": 2_000}
 QUICK = {"length": 3_000, "batch": 128, "rounds": 1, "timed": 5, "fitted": 30, "samples": 1_100}
 """cebra takes 1,024 samples at a time, and no fewer."""
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    cebra: str | Path | None = PYTHON,
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `navigation-timing.json` and its figure to `out`, return what is in the former.
-
-    quick : a short recording, few steps and samples: it only shows that all sides run.
-    cebra : the Python of an environment with cebra; None, or one that is not there, leaves it out.
-    jobs, fresh : what is timed runs alone, from the start, whatever these are. device : "auto" or "cpu".
-    overrides : other values for what is in `FULL`.
-    """
-    if device not in ("auto", "cpu"):
-        raise ValueError(f"device={device!r}: expected 'auto' or 'cpu': every side is timed on one CPU thread.")
-    began, out = time.monotonic(), Path(out)
-    plan = settle(FULL, QUICK if quick else {}, **overrides)
+def timed(
+    cases: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
+) -> tuple[list[Row], int]:
+    """The one row of this experiment. What is timed runs alone, in this process, from the start."""
+    (plan,) = cases
+    python = cebra_python()
     with one_thread(), ExitStack() as stack, warnings.catch_warnings(action="ignore"):
         data = navigation_models.recording({"simulation": plan["simulation"], "length": plan["length"]})
-        peer = (
-            _Peer(str(cebra), data, plan) if cebra is not None and Path(cebra).exists() and PEER.exists() else None
-        )
-        if peer is not None:
-            stack.callback(peer.close)
-        training = _turns("training", _training(data, plan, peer), plan["rounds"], progress)
-        attribution = _turns("attribution", _attribution(data, plan, peer), plan["rounds"], progress)
-    result = {
-        "experiment": "navigation-timing",
-        "protocol": {**plan, **navigation_models.PROTOCOL, "paper": PAPER},
-        "machine": machine(),
-        "cebra": None if peer is None else peer.about,
-        "training": training,
-        "attribution": attribution,
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    return publish("navigation-timing", out, result, draw)
+        cebra = None if python is None else _cebra(python, data, plan)
+        if cebra is not None:
+            stack.callback(cebra.close)
+        training = take_turns("training", _training(data, plan, cebra), plan["rounds"], progress)
+        attribution = take_turns("attribution", _attribution(data, plan, cebra), plan["rounds"], progress)
+    about = None if cebra is None else cebra.about
+    return [{"cebra": about, "training": training, "attribution": attribution}], 0
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """The times as the result's own."""
+    (row,) = result["rows"]
+    return {**{key: value for key, value in result.items() if not key.startswith("rows")}, **row}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -146,40 +121,40 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 def _training(
-    data: NavigationRecording, plan: Mapping[str, Any], peer: _Peer | None
+    data: NavigationRecording, plan: Mapping[str, Any], cebra: CebraProcess | None
 ) -> dict[str, Callable[[], Row]]:
     """What to time of training: a step of each mode, and of cebra's solver."""
-    timed: dict[str, Callable[[], Row]] = {}
+    sides: dict[str, Callable[[], Row]] = {}
     for mode in MODES:
         problem = prepare(data, navigation_models.spaces({"mode": mode}), validation_fraction=0.0).problem
         for penalty in PENALTIES:
             # a constant λ from the first step on: the papers' schedule has none in the first
             settings = Settings(plan["timed"], plan["batch"], RATE, Constant(0.0 if penalty == "none" else 0.1))
             work = lambda problem=problem, settings=settings: train(problem, [0], settings, progress=False)  # noqa: E731
-            timed[f"{mode}, {penalty}"] = lambda work=work: _clock(work, plan["timed"])
-    if peer is not None:
-        timed["cebra, hybrid contrastive, regularized"] = lambda: peer.ask(f"steps {max(2, plan['timed'] // 5)}")
-    return timed
+            sides[f"{mode}, {penalty}"] = lambda work=work: clock(work, plan["timed"])
+    if cebra is not None:
+        sides["cebra, hybrid contrastive, regularized"] = lambda: cebra.ask(f"steps {max(2, plan['timed'] // 5)}")
+    return sides
 
 
 def _attribution(
-    data: NavigationRecording, plan: Mapping[str, Any], peer: _Peer | None
+    data: NavigationRecording, plan: Mapping[str, Any], cebra: CebraProcess | None
 ) -> dict[str, Callable[[], Row | dict[str, Row]]]:
     """What to time of attribution: ours, captum's of the same encoder, cebra's."""
     model = _model(data, plan)
     steps = evenly(len(data), plan["samples"])
-    timed: dict[str, Callable[[], Any]] = {}
+    sides: dict[str, Callable[[], Any]] = {}
     for method in (*PAPERS, "generative_gradient"):
         work = lambda method=method: attribute(model, data, method, steps)  # noqa: E731
-        timed[f"ascribo, {spell(method)}"] = lambda work=work: _clock(work)
-    timed["ascribo, unique variance"] = lambda: _clock(lambda: unique_variance_maps([model], [data]))
+        sides[f"ascribo, {spell(method)}"] = lambda work=work: clock(work)
+    sides["ascribo, unique variance"] = lambda: clock(lambda: unique_variance_maps([model], [data]))
     try:
-        timed |= _captum(model, data, steps)
+        sides |= _captum(model, data, steps)
     except ImportError:
         warnings.warn("captum is not installed: it is left out", stacklevel=2)
-    if peer is not None:
-        timed["cebra"] = lambda: peer.ask("attribute")
-    return timed
+    if cebra is not None:
+        sides["cebra"] = lambda: cebra.ask("attribute")
+    return sides
 
 
 def _model(data: NavigationRecording, plan: Mapping[str, Any]) -> FittedModel:
@@ -211,78 +186,26 @@ def _captum(model: FittedModel, data: NavigationRecording, steps: np.ndarray) ->
         "shapley_shuffled": lambda k: shap.attribute(x, shuffled, target=k),
     }
 
-    def timed(call: Callable[[int], Any]) -> Callable[[], Row]:
-        return lambda: _clock(lambda: [call(k) for k in outputs])
+    def side(call: Callable[[int], Any]) -> Callable[[], Row]:
+        return lambda: clock(lambda: [call(k) for k in outputs])
 
-    return {f"captum, {spell(name)}": timed(call) for name, call in calls.items()}
-
-
-def _turns(what: str, timed: Mapping[str, Callable[[], Any]], rounds: int, progress: bool) -> dict[str, Row]:
-    """All sides in turn, `rounds` times after one to warm up: medians, and the times of every round."""
-    got: list[dict[str, Row]] = []
-    with bar(what, (rounds + 1) * len(timed), progress) as shown:
-        for _ in range(rounds + 1):
-            one: dict[str, Row] = {}
-            for name, work in timed.items():
-                answer = work()
-                one |= {name: answer} if "wall_ms" in answer else answer  # cebra answers for several at once
-                shown.advance()
-            got.append(one)
-    keys = ("processor_ms", "wall_ms")
-    return {
-        name: {f"median_{key}": median(times[name][key] for times in got[1:]) for key in keys}
-        | {"rounds": [times[name] for times in got[1:]]}
-        for name in got[0]
-    }
+    return {f"captum, {spell(name)}": side(call) for name, call in calls.items()}
 
 
-def _clock(work: Callable[[], Any], number: int = 1) -> Row:
-    """Milliseconds of wall and of processor time for one of `number` pieces of work done together."""
-    wall, processor = time.perf_counter(), time.process_time()
-    work()
-    return {
-        "wall_ms": 1e3 * (time.perf_counter() - wall) / number,
-        "processor_ms": 1e3 * (time.process_time() - processor) / number,
-    }
+def _cebra(python: Path, data: NavigationRecording, plan: Mapping[str, Any]) -> CebraProcess:
+    """cebra on the same data, for a model of the same size."""
+    X = (data.X - data.X.mean(0)) / data.X.std(0)
+    dim = sum(space.dim for space in navigation_models.spaces({"mode": HYBRID[0]}).values())
+    options = {"dim": dim, "batch": plan["batch"], "penalty": 0.1, "samples": plan["samples"]}
+    return CebraProcess(python, X, data.variables[["x", "y"]].to_numpy(), **options)
 
 
-class _Peer:
-    """cebra in its own process and environment: see `benchmarks/peer_cebra.py`."""
-
-    def __init__(self, python: str, data: NavigationRecording, plan: Mapping[str, Any]):
-        X = (data.X - data.X.mean(0)) / data.X.std(0)
-        dim = sum(space.dim for space in navigation_models.spaces({"mode": HYBRID[0]}).values())
-        given = {"--dim": dim, "--batch": plan["batch"], "--penalty": 0.1, "--samples": plan["samples"]}
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "recording.npz"
-            np.savez(file, X=X, labels=data.variables[["x", "y"]].to_numpy())
-            command = [python, str(PEER), str(file), *(str(part) for option in given.items() for part in option)]
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(
-                command,
-                env={**os.environ, **threads},
-                stdin=pipe,
-                stdout=pipe,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            self.about = self._answer()
-
-    def ask(self, request: str) -> Any:
-        """Have it do one thing and say how long it took."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{request}\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def close(self) -> None:
-        """Let it end."""
-        self._process.communicate()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"cebra's side ended early: run {PEER.name} by hand to see why.")
-        return json.loads(line)
+run = experiment(
+    *("navigation-timing", FULL, QUICK),
+    cases=lambda plan: [plan],
+    rows=timed,
+    conclude=conclude,
+    draw=draw,
+    protocol={**navigation_models.PROTOCOL, "paper": PAPER},
+    cpu_only=True,
+)

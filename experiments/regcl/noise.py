@@ -1,14 +1,13 @@
 """auROC against observation noise: every method, with the self-tuned penalty and without one.
 
 Box data with white noise on every channel, 6 and 9 latents; hybrid models with the default length of training, on
-standardised channels; scored by channels. The papers show noise only on simulated cells (001, figure 10), without
-numbers.
+standardised channels; scored by channels. The papers show noise only on simulated cells (Schneider et al. 2025,
+figure 10), without numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -19,9 +18,10 @@ from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import Scores
 from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import combinations
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,11 +37,11 @@ FULL = {
 QUICK = {"snrs": (None, 3.0, 1.0), "dims": (6,), "data_seeds": range(2)}
 
 
-def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by every method, and R² of both blocks."""
     return {
-        **box_models.judge(cell, data, model, unique, "position", channels=METHODS),
-        "r2": box_models.recovered(cell, data, model),
+        **box_models.judge(case, data, model, unique, "position", channels=tuple(METHODS)),
+        "r2": box_models.recovered(case, data, model),
     }
 
 
@@ -52,9 +52,9 @@ STUDY = Study(
 )
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
-    return publish("noise", out, {**result, "cells": summarise(result["rows"], "channels", BY)}, draw)
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
+    return {**result, "cells": summarise(result["rows"], "channels", BY)}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -82,9 +82,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "data_seed": "data_seeds"}
-run = many_models.experiment(
+run = experiment(
     *("noise", STUDY, FULL, QUICK),
-    cells=lambda plan: grid(plan, **AXES),
+    cases=lambda plan: combinations(plan, TRAINING, **AXES),
     protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
+    draw=draw,
 )

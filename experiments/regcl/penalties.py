@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +22,10 @@ from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import OURS, Scores
 from experiments.regcl.reporting import fits, spell, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import combinations
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,22 +42,22 @@ FULL = {
 QUICK = {"dims": (6,), "scales": (1.0, "spread"), "data_seeds": range(1)}
 
 
-def recording(cell: Cell) -> BoxRecording:
-    """The box data of a cell, its channels multiplied."""
-    data = copy.copy(box_models.recording(cell))
-    factor = cell["scale"]
+def recording(case: Case) -> BoxRecording:
+    """The box data of a case, its channels multiplied."""
+    data = copy.copy(box_models.recording(case))
+    factor = case["scale"]
     if factor == "spread":
-        rng = np.random.default_rng([cell["dim"], cell["data_seed"]])
+        rng = np.random.default_rng([case["dim"], case["data_seed"]])
         factor = 10 ** rng.uniform(-1, 1, data.X.shape[1])
     data.X = (data.X * factor).astype(np.float32)
     return data
 
 
-def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space, and R² of both blocks."""
     return {
-        **box_models.judge(cell, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)),
-        "r2": box_models.recovered(cell, data, model),
+        **box_models.judge(case, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)),
+        "r2": box_models.recovered(case, data, model),
     }
 
 
@@ -68,11 +68,11 @@ STUDY = Study(
 )
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     kinds = [("channels", INVERTED), ("entries", INVERTED), *(("channels", method) for method in OURS)]
     verdicts = [verdict(result["rows"], kind, method) for kind, method in kinds]
-    return publish("lambda", out, {**result, "verdicts": verdicts}, draw)
+    return {**result, "verdicts": verdicts}
 
 
 def verdict(rows: Sequence[Row], kind: str, method: str) -> dict[str, Any]:
@@ -161,9 +161,10 @@ def _noise(snr: float | None) -> str:
 
 
 AXES = {"mode": "modes", "dim": "dims", "snr": "snrs", "scale": "scales", "penalty": "penalties"}
-run = many_models.experiment(
+run = experiment(
     *("lambda", STUDY, FULL, QUICK),
-    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    cases=lambda plan: combinations(plan, TRAINING, **AXES, data_seed="data_seeds"),
     protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
+    draw=draw,
 )

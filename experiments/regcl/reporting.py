@@ -10,8 +10,8 @@ import pandas as pd
 
 from ascribo import figures
 from experiments.regcl.box_models import OURS, PAPERS
-from experiments.shared.many_models import summarise
 from experiments.shared.rows import Row
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

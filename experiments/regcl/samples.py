@@ -8,7 +8,6 @@ short recordings was settled.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -19,9 +18,10 @@ from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import COSTLY, Scores
 from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import combinations
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,11 +37,11 @@ FULL = {
 QUICK = {"lengths": (1_000, 3_000, 10_000, 30_000, 100_000), "data_seeds": range(10, 12)}
 
 
-def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by the cheap methods, and R² of both blocks."""
     return {
-        **box_models.judge(cell, data, model, unique, "position", channels=CHEAP),
-        "r2": box_models.recovered(cell, data, model),
+        **box_models.judge(case, data, model, unique, "position", channels=CHEAP),
+        "r2": box_models.recovered(case, data, model),
     }
 
 
@@ -52,9 +52,9 @@ STUDY = Study(
 )
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
-    return publish("samples", out, {**result, "cells": summarise(result["rows"], "channels", ("length",))}, draw)
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
+    return {**result, "cells": summarise(result["rows"], "channels", ("length",))}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -78,9 +78,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 
 AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "length": "lengths"}
-run = many_models.experiment(
+run = experiment(
     *("samples", STUDY, FULL, QUICK),
-    cells=lambda plan: grid(plan, **AXES, data_seed="data_seeds"),
+    cases=lambda plan: combinations(plan, TRAINING, **AXES, data_seed="data_seeds"),
     protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
+    draw=draw,
 )

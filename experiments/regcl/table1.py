@@ -1,17 +1,16 @@
-"""The papers' verification: training modes, with and without penalty, by attribution method (001, table 1).
+"""Training modes, with and without penalty, by attribution method (Schneider et al. 2025, table 1).
 
 Data: `ascribo.simulate.box`, two observed latents and 2 to 7 hidden ones, 25 + 25 channels on one scale. Models:
 the papers' three training modes, λ = 0 or 0.1 on their schedule, encoders as wide as in their released code, where
 width follows the number of outputs. Measured: auROC of the observed space by entries, as in the papers, and by
-channels, for the papers' methods and for ours; R² of the latents; and the papers' statistics (000, appendix B.4).
-Different from the papers: batches of 512 instead of 5,000, and a learning rate of 1e-3 that falls (they name none);
-`table1_batches` has the papers' batches and a rate that is held.
+channels, for the papers' methods and for ours; R² of the latents; and the papers' statistics (Schneider et al.
+2024, appendix B.4). Different from the papers: batches of 512 instead of 5,000, and a learning rate of 1e-3 that
+falls (they name none); `table1_batches` has the papers' batches and a constant rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -21,14 +20,15 @@ from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models, table1_statistics
 from experiments.regcl.box_models import MODES, OURS, PAPERS, Scores
 from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, combinations
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "PAPER", "QUICK", "STUDY", "cells", "conclude", "draw", "run", "score", "tables"]
+__all__ = ["FULL", "PAPER", "QUICK", "STUDY", "cases", "conclude", "draw", "run", "score", "tables"]
 
 PENALTIES = ("none", "regularized")
 BY = ("mode", "penalty")
@@ -45,7 +45,7 @@ inverted_neuron_gradient 76.9 78.7 74.9 92.9 94.5 91.5 77.5 79.4 75.5 86.1 88.3 
 """,
     [(mode, penalty) for mode in MODES for penalty in PENALTIES],
 )
-"""001, table 1."""
+"""Schneider et al. (2025), table 1."""
 FULL = {
     **TRAINING,
     **{"steps": 20_000, "dims": range(4, 10), "data_seeds": range(10), "modes": MODES, "penalties": PENALTIES},
@@ -53,11 +53,11 @@ FULL = {
 QUICK = {"steps": 3_000, "dims": (4, 6, 9), "data_seeds": range(3)}
 
 
-def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by all methods, and R² of both blocks."""
     return {
-        **box_models.judge(cell, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
-        "r2": box_models.recovered(cell, data, model),
+        **box_models.judge(case, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
+        "r2": box_models.recovered(case, data, model),
     }
 
 
@@ -69,16 +69,16 @@ STUDY = Study(
 )
 
 
-def cells(plan: Mapping[str, Any]) -> list[Cell]:
+def cases(plan: Plan) -> list[Case]:
     """All combinations of mode, penalty and data set."""
-    return grid(plan, mode="modes", penalty="penalties", dim="dims", data_seed="data_seeds")
+    return combinations(plan, TRAINING, mode="modes", penalty="penalties", dim="dims", data_seed="data_seeds")
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
     statistics = table1_statistics.of_rows(result["rows"], PAPER)
-    return publish(result["experiment"], out, {**result, "cells": cells, "statistics": statistics}, draw)
+    return {**result, "cells": cells, "statistics": statistics}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -98,6 +98,6 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
 
 
-run = many_models.experiment(
-    *("table1", STUDY, FULL, QUICK), cells=cells, protocol=box_models.VERIFICATION, conclude=conclude
+run = experiment(
+    *("table1", STUDY, FULL, QUICK), cases=cases, protocol=box_models.VERIFICATION, conclude=conclude, draw=draw
 )

@@ -1,4 +1,4 @@
-"""The papers' statistics of their first table: ANOVA, Tukey's test, main effects (000, appendix B.4)."""
+"""The papers' statistics of table 1: ANOVA, Tukey's test, main effects (Schneider et al. 2024, appendix B.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAPER_F = {
     **{"method:dim:mode": 0.35, "method:dim:penalty": 1.02, "method:mode:penalty": 0.68, "dim:mode:penalty": 0.90},
     **{"method:dim:mode:penalty": 0.71},
 }
-"""000, table 3."""
+"""Schneider et al. (2024), table 3."""
 LEVEL = 0.05
 SHOWN = 8
 """Groups shown beside the papers' method: those nearest to it."""

@@ -1,4 +1,4 @@
-"""The papers' second table: which channels carry what was *not* observed (000 and 001, table 2).
+"""Which channels carry latents that were *not* observed? (Schneider et al. 2024 and 2025, table 2)
 
 The data of table 1 with roles exchanged: the latents z₁, which drive all channels, are observed, and the map is
 that of the two hidden ones z₂, which drive the second group only, through the time space of a hybrid model.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +22,10 @@ from ascribo.spaces.time import Time
 from experiments.regcl import box_models
 from experiments.regcl.box_models import OBSERVED, OURS, PAPERS, Scores
 from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study, grid, summarise
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import combinations
+from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ inverted_neuron_gradient 84.2 86.7 81.2 99.2 99.8 98.4
 """,
     [(penalty,) for penalty in PENALTIES],
 )
-"""000, table 2."""
+"""Schneider et al. (2024), table 2."""
 FULL = {
     **TRAINING,
     **{"steps": 20_000, "dims": range(4, 10), "data_seeds": range(10), "penalties": PENALTIES},
@@ -53,12 +53,12 @@ FULL = {
 QUICK = {"steps": 3_000, "dims": (4, 6), "data_seeds": range(2)}
 
 
-def recording(cell: Cell) -> BoxRecording:
+def recording(case: Case) -> BoxRecording:
     """The box of table 1 with the latents of all channels as variables, "c0", "c1", ..., the others hidden."""
-    swapped = copy.copy(box_models.recording(cell))
+    swapped = copy.copy(box_models.recording(case))
     assert swapped.truth is not None
     second = swapped.truth.sel(space="position").values
-    swapped.variables = pd.DataFrame(swapped.latents[:, :-OBSERVED], columns=_names(cell))
+    swapped.variables = pd.DataFrame(swapped.latents[:, :-OBSERVED], columns=_names(case))
     swapped.truth = xr.DataArray(
         np.stack([np.ones_like(second), second], axis=1),
         dims=("channel", "space"),
@@ -67,17 +67,17 @@ def recording(cell: Cell) -> BoxRecording:
     return swapped
 
 
-def spaces(cell: Cell) -> dict[str, Space]:
+def spaces(case: Case) -> dict[str, Space]:
     """A space for the observed latents, and a time space for the two hidden ones."""
-    return {"position": Follow(_names(cell), dim=cell["dim"] - OBSERVED), "rest": Time(OBSERVED)}
+    return {"position": Follow(_names(case), dim=case["dim"] - OBSERVED), "rest": Time(OBSERVED)}
 
 
-def score(cell: Cell, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
+def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the hidden space by all methods, and R² of both blocks."""
     goals = {"position": data.variables, "rest": data.latents[:, -OBSERVED:]}
     return {
-        **box_models.judge(cell, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
-        "r2": box_models.recovered(cell, data, model, goals),
+        **box_models.judge(case, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
+        "r2": box_models.recovered(case, data, model, goals),
     }
 
 
@@ -89,10 +89,10 @@ STUDY = Study(
 )
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
-    return publish("table2", out, {**result, "cells": cells}, draw)
+    return {**result, "cells": cells}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -114,13 +114,14 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
 
 
-def _names(cell: Cell) -> tuple[str, ...]:
-    return tuple(f"c{k}" for k in range(cell["dim"] - OBSERVED))
+def _names(case: Case) -> tuple[str, ...]:
+    return tuple(f"c{k}" for k in range(case["dim"] - OBSERVED))
 
 
-run = many_models.experiment(
+run = experiment(
     *("table2", STUDY, FULL, QUICK),
-    cells=lambda plan: grid(plan, penalty="penalties", dim="dims", data_seed="data_seeds"),
+    cases=lambda plan: combinations(plan, TRAINING, penalty="penalties", dim="dims", data_seed="data_seeds"),
     protocol={**box_models.VERIFICATION, "mode": "hybrid contrastive, z1 observed, map of z2"},
     conclude=conclude,
+    draw=draw,
 )

@@ -12,7 +12,6 @@ as independent, is beside it. Spaces that are refused as collapsed make no calls
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ascribo import figures
 from ascribo.attribution.maps import AttributionMaps
 from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, unique_variance_maps
 from ascribo.data.recording import Recording
+from ascribo.metrics.intervals import bootstrap_interval
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
@@ -31,9 +31,9 @@ from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from ascribo.training.penalty import Auto, Schedule
-from experiments.shared import many_models
-from experiments.shared.many_models import TRAINING, Cell, Study
-from experiments.shared.rows import Row, publish
+from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ PLAIN = {
     "labels": 0,
 }
 MIXED = {**PLAIN, "kind": "mixed"}
-CONDITIONS: dict[str, Cell] = {
+CONDITIONS: dict[str, Case] = {
     **{f"{d} latents, SNR {s:g}": {**PLAIN, "dim": d, "snr": s} for d in (4, 6, 9) for s in (10.0, 3.0, 1.0)},
     **{f"{n} channels": {**PLAIN, "channels": n} for n in (25, 100, 200)},
     **{f"{n:,} steps": {**PLAIN, "length": n} for n in (5_000, 10_000, 100_000)},
@@ -71,64 +71,64 @@ FOLLOWED = {"a": 1, "b": 2}
 """Spaces of the mixed recordings with their numbers of variables; two more latents are hidden."""
 
 
-def recording(cell: Cell) -> Recording:
-    """The data of a cell; seeds are not those of any other condition or experiment."""
-    if cell["kind"] == "box":
-        half = cell["channels"] // 2
+def recording(case: Case) -> Recording:
+    """The data of a case; seeds are not those of any other condition or experiment."""
+    if case["kind"] == "box":
+        half = case["channels"] // 2
         return box(
-            seed=10_000 + 100 * cell["number"] + cell["data_seed"],
+            seed=10_000 + 100 * case["number"] + case["data_seed"],
             observed=2,
-            hidden=cell["dim"] - 2,
-            channels=(half, cell["channels"] - half),
-            steps=cell["length"],
-            snr=cell["snr"],
+            hidden=case["dim"] - 2,
+            channels=(half, case["channels"] - half),
+            steps=case["length"],
+            snr=case["snr"],
         )
     return mixed(
-        seed=10_000 + 100 * cell["number"] + cell["data_seed"],
+        seed=10_000 + 100 * case["number"] + case["data_seed"],
         spaces=FOLLOWED,
         hidden=2,
-        channels=cell["channels"],
-        steps=cell["length"],
-        correlation=cell["correlation"],
-        snr=cell["snr"],
-        counts=cell["counts"],
-        labels=cell["labels"],
+        channels=case["channels"],
+        steps=case["length"],
+        correlation=case["correlation"],
+        snr=case["snr"],
+        counts=case["counts"],
+        labels=case["labels"],
     )
 
 
-def spaces(cell: Cell) -> dict[str, Space]:
+def spaces(case: Case) -> dict[str, Space]:
     """One space for each that is observed, and one for the rest, of the true dimensions."""
-    if cell["kind"] == "box":
-        return {"position": Follow(("x", "y"), dim=2), "rest": Time(cell["dim"] - 2)}
+    if case["kind"] == "box":
+        return {"position": Follow(("x", "y"), dim=2), "rest": Time(case["dim"] - 2)}
     names = {name: tuple(f"{name}{k}" for k in range(size)) for name, size in FOLLOWED.items()}
-    label: dict[str, Space] = {"label": Discrete("label", dim=2)} if cell["labels"] else {}
+    label: dict[str, Space] = {"label": Discrete("label", dim=2)} if case["labels"] else {}
     return {**{name: Follow(own, dim=len(own)) for name, own in names.items()}, **label, "rest": Time(2)}
 
 
-def schedule(cell: Cell) -> Schedule:
+def schedule(case: Case) -> Schedule:
     """The estimator's default."""
     return Auto()
 
 
 def together(
-    cells: Sequence[Cell], recordings: Sequence[Recording], models: Sequence[FittedModel]
+    cases: Sequence[Case], recordings: Sequence[Recording], models: Sequence[FittedModel]
 ) -> list[AttributionMaps]:
     """Unique variance maps, those of counts under a Poisson loss."""
     maps: dict[int, AttributionMaps] = {}
     for counts in (False, True):
-        own = [k for k, cell in enumerate(cells) if cell["counts"] == counts]
+        own = [k for k, case in enumerate(cases) if case["counts"] == counts]
         loss = "poisson" if counts else "squared"
         found = unique_variance_maps(
             [models[k] for k in own],
             [recordings[k] for k in own],
             loss=loss,
-            steps=min(MOST_TRAINING_STEPS, max(50, cells[0]["steps"])),
+            steps=min(MOST_TRAINING_STEPS, max(50, cases[0]["steps"])),
         )
         maps |= dict(zip(own, found, strict=True))
-    return [maps[k] for k in range(len(cells))]
+    return [maps[k] for k in range(len(cases))]
 
 
-def score(cell: Cell, data: Recording, model: FittedModel, maps: AttributionMaps) -> Row:
+def score(case: Case, data: Recording, model: FittedModel, maps: AttributionMaps) -> Row:
     """For each space and level: channels called, of these wrong, and how many carry it in truth."""
     assert data.truth is not None
     table = maps.calls()
@@ -150,7 +150,7 @@ STUDY = Study(
 )
 
 
-def cells(plan: Mapping[str, Any]) -> list[Cell]:
+def cases(plan: Plan) -> list[Case]:
     """Recordings of all conditions."""
     training = {key: plan[key] for key in ("steps", "batch")}
     numbers = {name: k for k, name in enumerate(CONDITIONS)}
@@ -161,15 +161,15 @@ def cells(plan: Mapping[str, Any]) -> list[Cell]:
     ]
 
 
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure. Also for rows of another machine."""
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add to the rows what follows from them."""
     chosen = dict.fromkeys(row["condition"] for row in result["rows"])
     conditions = [
         _condition(name, [row for row in result["rows"] if name in (None, row["condition"])], level)
         for name in (*chosen, None)
         for level in LEVELS
     ]
-    return publish("calibration", out, {**result, "conditions": conditions}, draw)
+    return {**result, "conditions": conditions}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -231,12 +231,8 @@ def _condition(name: str | None, rows: Sequence[Row], level: float) -> Row:
     mixed_truth = [each for each in found if each["carried"] < each["channels"]]
     rates = np.array([each["wrong"] / max(1, each["called"]) for each in mixed_truth])
     owner = np.array([each["row"] for each in mixed_truth])
-    kinds = [rates[owner == k] for k in np.unique(owner)]
-    rng, low, high = np.random.default_rng(0), 0.0, 1.0
-    if kinds:
-        picks = rng.integers(0, len(kinds), (1000, len(kinds)))
-        means = [np.concatenate([kinds[i] for i in pick]).mean() for pick in picks]
-        low, high = np.quantile(means, [0.025, 0.975])
+    # spaces of one recording are drawn together
+    low, high = bootstrap_interval(rates, groups=owner) if len(rates) else (0.0, 1.0)
     wrong, called = (sum(each[key] for each in mixed_truth) for key in ("wrong", "called"))
     exact = stats.binomtest(wrong, called).proportion_ci() if called else None
     hits = sum(each["called"] - each["wrong"] for each in found)
@@ -244,8 +240,8 @@ def _condition(name: str | None, rows: Sequence[Row], level: float) -> Row:
         "condition": "all" if name is None else name,
         "level": level,
         "recordings": len(rows),
-        "fdr": round(float(rates.mean()), 4) if kinds else 0.0,
-        "ci95": [round(float(low), 4), round(float(high), 4)],
+        "fdr": round(float(rates.mean()), 4) if len(rates) else 0.0,
+        "ci95": [round(low, 4), round(high, 4)],
         "binomial95": None if exact is None else [round(exact.low, 4), round(exact.high, 4)],
         "wrong": wrong,
         "called": called,
@@ -255,9 +251,10 @@ def _condition(name: str | None, rows: Sequence[Row], level: float) -> Row:
     }
 
 
-run = many_models.experiment(
+run = experiment(
     *("calibration", STUDY, FULL, QUICK),
-    cells=cells,
-    protocol={"conditions_are": {name: dict(cell) for name, cell in CONDITIONS.items()}},
+    cases=cases,
+    protocol={"conditions_are": {name: dict(case) for name, case in CONDITIONS.items()}},
     conclude=conclude,
+    draw=draw,
 )

@@ -1,4 +1,4 @@
-"""Does the shift test keep its promise? Recordings whose variable has nothing to do with the channels.
+"""Does the shift test keep its level? Recordings whose variable has nothing to do with the channels.
 
 Data: short recordings of `ascribo.simulate.box`, 20 noisy channels. Unrelated: the variable is taken from another
 seed's box, as slow as the real one and independent of the channels. Related: the recording's own variable, of which
@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,87 +27,37 @@ from ascribo.networks.encoders import MLP
 from ascribo.simulate.box import box
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from ascribo.support.records import encode
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.results import estimator_parameters
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "group", "recording", "run", "tables", "uniformity"]
+__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "group", "recording", "run", "tables", "uniformity"]
 
 LEVEL = 0.05
 TARGETS = {
     "unrelated": {"at most": {"share_below": LEVEL}, "at least": {"ks_p": 0.05}},
     "related": {"at least": {"share": 0.95}},
 }
+FULL = {"unrelated": 200, "related": 40, "shifts": 39, "steps": 2000, "step_size": 0.1, "model": {}}
+"""Recordings of each kind, and shifts for each; time steps of a recording, and how far a latent goes in one;
+parameters of `ContrastiveEmbedding` that are not those of `_model`."""
 QUICK = {"unrelated": 40, "related": 10, "shifts": 19}
-FULL = {"unrelated": 200, "related": 40, "shifts": 39}
 TOGETHER = 10
 """Recordings tested together: with 39 shifts a stack of 400 models."""
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    unrelated: int | None = None,
-    related: int | None = None,
-    shifts: int | None = None,
-    steps: int = 2000,
-    step_size: float = 0.1,
-    model: Mapping[str, Any] | None = None,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """Run the experiment; write `nulls.json` and `nulls.png` to the folder `out` and return what is in the former.
-
-    Parameters
-    ----------
-    quick : 40 unrelated and 10 related recordings with 19 shifts, instead of 200 and 40 with 39.
-    unrelated, related, shifts : other numbers than those.
-    steps, step_size : length of the recordings, and how far the latents go in one step.
-    model : parameters of `ContrastiveEmbedding` to change, fit for JSON.
-    jobs : processes. On a GPU they share it. fresh : do not go on from an interrupted run.
-    """
-    began, out = time.monotonic(), Path(out)
-    preset = QUICK if quick else FULL
-    shifts = preset["shifts"] if shifts is None else shifts
-    numbers = {"unrelated": unrelated, "related": related}
-    numbers = {kind: preset[kind] if number is None else number for kind, number in numbers.items()}
-    given = {"shifts": shifts, "steps": steps, "step_size": step_size, "model": dict(model or {})}
-    cells = [
-        {"kind": kind, "data_seeds": list(range(first, min(first + TOGETHER, number))), **given}
-        for kind, number in numbers.items()
-        for first in range(0, number, TOGETHER)
+def cases(plan: Plan) -> list[Case]:
+    """Groups of recordings. On a GPU, processes share it."""
+    given = {name: plan[name] for name in ("shifts", "steps", "step_size")}
+    given["model"] = {"device": plan["device"], **plan["model"]}
+    return [
+        {"kind": kind, "data_seeds": list(range(first, min(first + TOGETHER, plan[kind]))), **given}
+        for kind in TARGETS
+        for first in range(0, plan[kind], TOGETHER)
     ]
-    state = out / ".nulls"
-    groups, resumed = run_grid(group, cells, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    rows = [row for part in groups for row in part["rows"]]
-    parameters = _model(given["model"]).get_params(deep=False)
-    result = {
-        "experiment": "nulls",
-        "protocol": {
-            **numbers,
-            "shifts": shifts,
-            "steps": steps,
-            "step_size": step_size,
-            "model": {k: encode(v) for k, v in parameters.items() if k not in ("spaces", "progress")},
-            "spaces": "variable: Follow(x; dim=1), rest: Time(dim=2)",
-            "level": LEVEL,
-            "jobs": jobs,
-        },
-        "machine": machine(),
-        "summary": {
-            kind: _summary([row for row in rows if row["kind"] == kind], shifts, TARGETS[kind])
-            for kind, number in numbers.items()
-            if number
-        },
-        "seconds": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,  # groups of rows, which those seconds do not count
-        "rows": rows,
-    }
-    return publish("nulls", out, result, draw)
 
 
 def recording(kind: str, data_seed: int, steps: int, step_size: float) -> Recording:
@@ -154,6 +103,15 @@ def uniformity(p: Sequence[float], shifts: int, draws: int = 10_000) -> tuple[fl
     found = float(distance(np.bincount(rank, minlength=cells)))
     chance = distance(np.random.default_rng(0).multinomial(len(rank), np.full(cells, 1 / cells), draws))
     return found, float((1 + (chance >= found - 1e-12).sum()) / (1 + draws))
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """A row for each recording instead of each group, and for each kind how often p is small."""
+    rows = [row for group in result["rows"] for row in group["rows"]]
+    of_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in TARGETS}
+    shifts = result["protocol"]["shifts"]
+    found = {kind: _summary(own, shifts, TARGETS[kind]) for kind, own in of_kind.items() if own}
+    return {**result, "summary": found, "rows": rows}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -248,3 +206,21 @@ def _line(row: Row) -> str:
     return (
         f"{row['kind']}: {len(p)} recordings, smallest p {min(p):.3f}, mean {np.mean(p):.2f} ({row['seconds']} s)"
     )
+
+
+def _protocol(plan: Plan) -> dict[str, Any]:
+    return {
+        "model": estimator_parameters(_model(cases(plan)[0]["model"])),
+        "spaces": "variable: Follow(x; dim=1), rest: Time(dim=2)",
+        "level": LEVEL,
+    }
+
+
+run = experiment(
+    *("nulls", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(group, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol=_protocol,
+)

@@ -1,4 +1,4 @@
-"""Beside what users do today: calls at q = 0.05 by tuning curves, linear models, a decoder, and ascribo.
+"""Calls at q = 0.05 by ascribo, beside those of methods in common use: tuning curves, linear models, a decoder.
 
 Recordings of mixed selectivity (`simulate.mixed`): two observed spaces, "a" and "b", and hidden latents. Every
 method gets the same variables exactly as they are; only ascribo answers for the hidden space, which is therefore
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,13 +20,14 @@ from ascribo.simulate.mixed import mixed
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from ascribo.support.compute import one_thread
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation.established_methods import METHODS, score_calls
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CONDITIONS", "compare", "draw", "run", "tables"]
+__all__ = ["CONDITIONS", "FULL", "QUICK", "cases", "compare", "conclude", "draw", "run", "tables"]
 
 Q = 0.05
 OWN = "ascribo"
@@ -40,49 +40,18 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "correlated (0.6), 4 hidden latents": {**PLAIN, "correlation": 0.6, "hidden": 4},
     "counts": {**PLAIN, "snr": None, "counts": True},
 }
-FULL, QUICK = range(5), range(1)
+FULL = {"conditions": CONDITIONS, "data_seeds": range(5), "training": 3_000}
+"""`training` : steps of ascribo's models."""
+QUICK = {"data_seeds": range(1)}
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    conditions: Mapping[str, Mapping[str, Any]] | None = None,
-    data_seeds: Any = None,
-    training: int = 3_000,
-) -> dict[str, Any]:
-    """Run the experiment; write `peers.json` and `peers.png` to the folder `out`, return what is in the former.
-
-    quick : one recording for each condition instead of five. training : steps of ascribo's models.
-    """
-    began, out = time.monotonic(), Path(out)
-    chosen = CONDITIONS if conditions is None else conditions
-    seeds = list((QUICK if quick else FULL) if data_seeds is None else data_seeds)
-    cells = [
-        {"condition": name, "data_seed": seed, "training": training, "data": dict(data)}
-        for name, data in chosen.items()
-        for seed in seeds
+def cases(plan: Plan) -> list[Case]:
+    """A recording for each condition and seed."""
+    return [
+        {"condition": name, "data_seed": seed, "training": plan["training"], "data": data}
+        for name, data in plan["conditions"].items()
+        for seed in plan["data_seeds"]
     ]
-    rows, resumed = run_grid(
-        compare, cells, out / ".peers", jobs=jobs, fresh=fresh, progress=progress, describe=_line
-    )
-    table = pd.DataFrame([{"condition": row["condition"], **method} for row in rows for method in row["methods"]])
-    columns = ["f1", "fdp", "power", "seconds"]
-    grouped: Any = table.groupby(["condition", "method"], sort=False)[columns]
-    means = grouped.mean().round(4).reset_index()
-    result = {
-        "experiment": "peers",
-        "protocol": {"q": Q, "data_seeds": seeds, "training": training, "conditions": dict(chosen)},
-        "machine": machine(),
-        "seconds": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "summary": means.to_dict("records"),
-        "rows": rows,
-    }
-    return publish("peers", out, result, draw)
 
 
 def compare(condition: str, data_seed: int, training: int, data: dict[str, Any]) -> Row:
@@ -103,6 +72,15 @@ def compare(condition: str, data_seed: int, training: int, data: dict[str, Any])
             {"method": name, **{k: float(last[k]) for k in ("f1", "fdp", "power")}, "seconds": round(spent, 2)}
         )
     return {"condition": condition, "data_seed": data_seed, "methods": rows}
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add the means of each method over the recordings of a condition."""
+    table = pd.DataFrame(
+        [{"condition": row["condition"], **method} for row in result["rows"] for method in row["methods"]]
+    )
+    grouped: Any = table.groupby(["condition", "method"], sort=False)[["f1", "fdp", "power", "seconds"]]
+    return {**result, "summary": grouped.mean().round(4).reset_index().to_dict("records")}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -142,3 +120,14 @@ def _ascribo(recording: Any, training: int) -> pd.DataFrame:
 def _line(row: Row) -> str:
     scores = ", ".join(f"{m['method']} {m['f1']:.2f}" for m in row["methods"])
     return f"{row['condition']}, seed {row['data_seed']}: F1 {scores}"
+
+
+run = experiment(
+    *("peers", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(compare, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol={"q": Q},
+    cpu_only=True,
+)

@@ -9,10 +9,8 @@ beside the same from the counts, and the calls of units beside their spatial inf
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,13 +28,14 @@ from ascribo.spaces.base import Space
 from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from experiments.shared.many_models import settle
-from experiments.shared.rows import Row, machine, publish, run_grid
+from experiments.shared.environment import data_file
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "conclude", "draw", "laps", "run", "spaces", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "laps", "run", "spaces", "tables"]
 
 FILE = "rat_ca1_lineartrack_nelpy_31.npz"
 ON_TRACK = (4440.0, 5370.0)
@@ -56,15 +55,9 @@ FULL = {"steps": 1_500, "seeds": 4, "shift_steps": 500, "shifts": 39, "folds": r
 QUICK = {"steps": 200, "seeds": 1, "shift_steps": 50, "shifts": 4, "folds": range(1)}
 
 
-def laps(folder: str | Path | None = None) -> Recording:
-    """The laps: counts (time, unit) of the units that fire in them, with position along the track and direction.
-
-    folder : where the data are; None for `$ASCRIBO_DATA`, or ../shared/data.
-    """
-    path = Path(folder or os.environ.get("ASCRIBO_DATA", "../shared/data")) / FILE
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file. Set ASCRIBO_DATA to the folder that has {FILE}.")
-    with np.load(path, allow_pickle=False) as file:
+def laps() -> Recording:
+    """The laps: counts (time, unit) of the units that fire in them, with position along the track and direction."""
+    with np.load(data_file(FILE), allow_pickle=False) as file:
         counts, place, stamps = file["spikes"], file["xy"].astype(np.float64), file["time"]
         step = float(file["bin_s"])
     there = (stamps > ON_TRACK[0]) & (stamps < ON_TRACK[1])
@@ -94,90 +87,64 @@ def spaces() -> dict[str, Space]:
     }
 
 
-def run(
-    out: str | Path = "results",
-    *,
-    quick: bool = False,
-    jobs: int = 1,
-    fresh: bool = False,
-    progress: bool = True,
-    device: str = "auto",
-    **overrides: Any,
-) -> dict[str, Any]:
-    """Run the experiment; write `track.json` and `track.png` to the folder `out`, return what is in the former.
-
-    quick : 200 training steps, one seed, 4 shifts, one fold. jobs : processes. overrides : other values for `FULL`.
-    """
-    plan, out = settle(FULL, QUICK if quick else {}, **overrides), Path(out)
-    laps()  # before any process starts: is the file there?
-    shared = {"device": device, "steps": plan["steps"], "seeds": plan["seeds"]}
-    cells: list[dict[str, Any]] = [
+def cases(plan: Plan) -> list[Case]:
+    """The shift test, the calls, and decoding in each fold of laps."""
+    data_file(FILE)  # before any process starts: is it there?
+    shared = {key: plan[key] for key in ("device", "steps", "seeds")}
+    return [
         {"part": "shifts", **shared, "steps": plan["shift_steps"], "shifts": plan["shifts"]},
         {"part": "calls", **shared},
         *({"part": "decoding", **shared, "fold": fold} for fold in plan["folds"]),
     ]
-    began = time.monotonic()
-    rows, resumed = run_grid(
-        _part, cells, out / ".track", jobs=jobs, fresh=fresh, progress=progress, describe=_line
-    )
-    data = laps()
-    result: dict[str, Any] = {
-        "experiment": "track",
-        "protocol": {**plan, "treatment": str(_treatment()), "spaces": {k: repr(v) for k, v in spaces().items()}},
-        "machine": machine(),
-        "elapsed": round(time.monotonic() - began, 1),
-        "rows_of_an_interrupted_run": resumed,
-        "data": {
-            "laps": int(data.epochs[-1]) + 1,
-            "time_steps": len(data),
-            "units": data.X.shape[1],
-            "spikes": int(data.X.sum()),
-        },
-        "rows": rows,
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add what the data are, errors of decoding, and how calls agree with spatial information."""
+    rows, data = result["rows"], laps()
+    about = {
+        "laps": int(data.epochs[-1]) + 1,
+        "time_steps": len(data),
+        "units": data.X.shape[1],
+        "spikes": int(data.X.sum()),
     }
-    return conclude(result, out)
-
-
-def conclude(result: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Add to the rows what follows from them, and write JSON and figure."""
-    rows = result["rows"]
     calls = next(row for row in rows if row["part"] == "calls")
-    found = {
+    return {
+        **result,
+        "data": about,
         "decoding": _decoded([row for row in rows if row["part"] == "decoding"]),
-        "agreement": _agreement(calls["units"], result["data"]["time_steps"] * STEP),
+        "agreement": _agreement(calls["units"], about["time_steps"] * STEP),
     }
-    return publish("track", out, {**result, **found}, draw)
 
 
-def _part(**cell: Any) -> Row:
+def _part(**case: Any) -> Row:
     began = time.monotonic()
-    found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding}[cell["part"]](cell)
-    return {**cell, **found, "seconds": round(time.monotonic() - began, 1)}
+    found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding}[case["part"]](case)
+    return {**case, **found, "seconds": round(time.monotonic() - began, 1)}
 
 
 def _treatment() -> Treatment:
     return Treatment(smooth=SMOOTH, transform="sqrt")
 
 
-def _model(cell: Mapping[str, Any]) -> ContrastiveEmbedding:
-    given = {key: cell[key] for key in ("seeds", "steps", "device")}
+def _model(case: Case) -> ContrastiveEmbedding:
+    given = {key: case[key] for key in ("seeds", "steps", "device")}
     # a unit may fire in held-out laps alone
     return ContrastiveEmbedding(spaces(), drop_constant=True, random_state=0, progress=False, **given)
 
 
-def _shifts(cell: Mapping[str, Any]) -> Row:
+def _shifts(case: Case) -> Row:
     """Bits of each space with the p-value of the shift test."""
     found = shift_test(
-        _model(cell), laps().treat(_treatment()), shifts=cell["shifts"], only=["position", "direction"]
+        _model(case), laps().treat(_treatment()), shifts=case["shifts"], only=["position", "direction"]
     )
     return {"spaces": found.round(4).to_dict("records")}
 
 
-def _calls(cell: Mapping[str, Any]) -> Row:
+def _calls(case: Case) -> Row:
     """Every unit: its calls, its spikes and its spatial information; and how well the spaces fit."""
     counts = laps()
     data = counts.treat(_treatment())
-    model = _model(cell).fit(data)
+    model = _model(case).fit(data)
     calls = model.attribute(data).calls()
     information = spatial_information(counts, ["position"], bins=BINS, shuffles=500, min_shift=5.0)
     units: dict[str, Row] = {
@@ -203,13 +170,13 @@ def _calls(cell: Mapping[str, Any]) -> Row:
     }
 
 
-def _decoding(cell: Mapping[str, Any]) -> Row:
+def _decoding(case: Case) -> Row:
     """Errors of position in the laps of one fold, in pixels: from the embedding, from the counts, from nothing."""
     counts = laps()
     data = counts.treat(_treatment())
-    test = data.epochs % FOLDS == cell["fold"]
+    test = data.epochs % FOLDS == case["fold"]
     train = Recording(data.X[~test], data.variables[~test], epochs=data.epochs[~test], time=data.time[~test])
-    model = _model(cell).fit(train)
+    model = _model(case).fit(train)
     position = data.variables["position"].to_numpy()
     smooth = data.X / np.maximum(np.linalg.norm(data.X, axis=1, keepdims=True), 1e-9)
     z = np.concatenate([model.transform(data.X[part])[:, : spaces()["position"].dim] for part in (~test, test)])
@@ -351,3 +318,13 @@ def _rows(table: Any) -> Any:
 
 def _line(row: Row) -> str:
     return f"{row['part']}{' fold ' + str(row['fold']) if 'fold' in row else ''} ({row['seconds']:.0f} s)"
+
+
+run = experiment(
+    *("track", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(_part, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol=lambda plan: {"treatment": str(_treatment()), "spaces": {k: repr(v) for k, v in spaces().items()}},
+)

@@ -9,12 +9,14 @@ from types import ModuleType
 
 __all__ = ["find_experiment", "known_experiments"]
 
-CHECKOUT = Path(__file__).parents[3]
+PACKAGE = Path(__file__).parents[1]
+CHECKOUT = PACKAGE.parents[1]
 
 
 def _experiments() -> ModuleType | None:
-    """The package `experiments` of the checkout, None where there is no checkout."""
-    if not (CHECKOUT / "experiments" / "__init__.py").is_file():
+    """The package `experiments` of the checkout, None where ascribo is installed without one."""
+    in_checkout = CHECKOUT / "src" / "ascribo" == PACKAGE and (CHECKOUT / "experiments" / "__init__.py").is_file()
+    if not in_checkout:
         return None
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
@@ -22,7 +24,7 @@ def _experiments() -> ModuleType | None:
 
 
 def known_experiments() -> dict[str, str]:
-    """Name -> what it shows; empty where there is no checkout."""
+    """Name -> what the experiment shows; empty where there is no checkout."""
     package = _experiments()
     return {} if package is None else {name: entry.shows for name, entry in package.EXPERIMENTS.items()}
 
@@ -32,7 +34,7 @@ def find_experiment(name: str) -> ModuleType:
     package = _experiments()
     if package is None:
         raise ValueError(
-            "the experiments are not part of the installed package: get the sources of ascribo, install them with "
-            "`pip install -e .`, and run `ascribo reproduce` there."
+            f"no experiment {name!r} here: the experiments are not part of the installed package. Get the sources "
+            "of ascribo, run `pip install -e .` in their folder, and then `ascribo reproduce` there."
         )
     return package.find(name)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import tukey_hsd
+from scipy.stats import studentized_range
 
 from ..support.names import suggest
 
@@ -133,24 +133,26 @@ def tukey(
 
 
 def _games_howell(groups: Any, pairs: Sequence[tuple[str, str]], level: float) -> pd.DataFrame:
-    """`tukey` without a common variance: each pair is judged by the variances of its own two groups."""
-    samples = {name: values.to_numpy() for name, values in groups}
-    if single := [name for name, values in samples.items() if len(values) < 2]:
+    """`tukey` without a common variance: Welch's t of each pair, in the distribution of the range of all groups.
+
+    The same as scipy's `tukey_hsd(equal_var=False)`, for the pairs that are asked for: scipy computes the limits of
+    all pairs, which takes three minutes for 36 groups.
+    """
+    known = groups.agg(["mean", "var", "count"])
+    if single := [name for name, count in known["count"].items() if count < 2]:
         raise ValueError(
             f"groups with one result have no variance of their own: {single}. Repeat them, or use "
             "equal_variances=True."
         )
-    found = tukey_hsd(*samples.values(), equal_var=False)
-    interval = found.confidence_interval(level)
-    place = {name: k for k, name in enumerate(samples)}
-    one, two = ([place[name] for name in names] for names in zip(*pairs, strict=True))
+    one, two = (known.loc[list(names)].reset_index(drop=True) for names in zip(*pairs, strict=True))
+    of_mean = one["var"] / one["count"], two["var"] / two["count"]
+    error = ((of_mean[0] + of_mean[1]) / 2) ** 0.5
+    freedom = 4 * error**4 / (of_mean[0] ** 2 / (one["count"] - 1) + of_mean[1] ** 2 / (two["count"] - 1))
+    difference = two["mean"] - one["mean"]
+    p = studentized_range.sf(difference.abs() / error, len(known), freedom)
+    half = studentized_range.ppf(level, len(known), freedom) * error
     table = pd.DataFrame(pairs, columns=["group1", "group2"])
-    return table.assign(
-        difference=found.statistic[two, one],
-        ci_low=interval.low[two, one],
-        ci_high=interval.high[two, one],
-        p=found.pvalue[two, one],
-    )
+    return table.assign(difference=difference, ci_low=difference - half, ci_high=difference + half, p=p)
 
 
 def _columns(table: pd.DataFrame, value: str, factors: list[str]) -> tuple[np.ndarray, pd.DataFrame]:

@@ -15,17 +15,17 @@ from ascribo.training.penalty import Ramp
 from ascribo.training.settings import Settings
 from experiments.regcl import box_models
 
-CELL = {"mode": "hybrid contrastive", "dim": 3, "data_seed": 0, "length": 1500, "samples": 40, "costly": 20}
-CELL |= {"steps": 60, "batch": 64}
+CASE = {"mode": "hybrid contrastive", "dim": 3, "data_seed": 0, "length": 1500, "samples": 40, "costly": 20}
+CASE |= {"steps": 60, "batch": 64}
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    data = box_models.recording(CELL)
+    data = box_models.recording(CASE)
     data.X = data.X * np.geomspace(0.2, 5, data.X.shape[1]).astype(np.float32)  # units that differ
-    item = prepare(data, box_models.spaces(CELL), one_scale=True)
+    item = prepare(data, box_models.spaces(CASE), one_scale=True)
     ((model, _),) = fit_many(
-        [item], [[0]], [Ramp(0.1)], Settings(CELL["steps"], 64, 1e-3, Ramp(0.1)), progress=False
+        [item], [[0]], [Ramp(0.1)], Settings(CASE["steps"], 64, 1e-3, Ramp(0.1)), progress=False
     )
     return data, model
 
@@ -45,7 +45,7 @@ def by_pairs(scores, truth):
 
 def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
     data, model = fitted
-    steps = evenly(len(data), CELL["samples"])
+    steps = evenly(len(data), CASE["samples"])
     J = jacobians(data, model, steps)
     inside = np.abs(J).any(2).all(1)  # an output at its limit has a row of zeros, and no inverse
     inverse = np.linalg.pinv(J[inside])  # (steps, channel, dim), of all latents together
@@ -54,7 +54,7 @@ def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
         "neuron_gradient": np.abs(J).mean(0).T[:, :2],
         "inverted_neuron_gradient": np.abs(inverse).mean(0)[:, :2],
     }
-    got = box_models.judge(CELL, data, model, {}, "position", entries=list(by_hand))["entries"]
+    got = box_models.judge(CASE, data, model, {}, "position", entries=list(by_hand))["entries"]
     for method, scores in by_hand.items():
         found = box_models.entry_scores(model, data, method, steps, "position")
         np.testing.assert_allclose(found, scores, rtol=2e-3)
@@ -66,7 +66,7 @@ def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
 def test_channels_are_those_of_standardised_channels(fitted):
     """The same encoder behind standardised channels, its first layer taking up their spread: the same scores."""
     data, model = fitted
-    steps = evenly(len(data), CELL["costly"])
+    steps = evenly(len(data), CASE["costly"])
     spread = data.X.std(0, dtype=np.float64) / model.scale
     unit = torch.from_numpy(spread).float()
     encoder = {**model.parameters, "0.weight": model.parameters["0.weight"] * unit}
@@ -96,7 +96,7 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
     last = model.parameters["6.weight"].clone()
     last[:, 1] = last[:, 0]  # two outputs that say the same: no sample has an inverse
     row = box_models.judge(
-        *(CELL, data, replace(model, parameters={**model.parameters, "6.weight": last}), {}, "position"),
+        *(CASE, data, replace(model, parameters={**model.parameters, "6.weight": last}), {}, "position"),
         entries=["inverted_neuron_gradient"],
         channels=["inverted_neuron_gradient", "neuron_gradient"],
     )
@@ -108,8 +108,8 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
 def test_a_collapsed_space_is_judged(fitted):
     data, model = fitted
     usable = replace(model, usable=np.ones_like(model.usable))
-    row = box_models.judge(CELL, data, usable, {}, "position", channels=["neuron_gradient"])
-    maps = attribute(usable, data, "neuron_gradient", evenly(len(data), CELL["samples"]))
+    row = box_models.judge(CASE, data, usable, {}, "position", channels=["neuron_gradient"])
+    maps = attribute(usable, data, "neuron_gradient", evenly(len(data), CASE["samples"]))
     scores = box_models.channel_scores(maps, box_models.spread_of(data, usable), "position")
     assert row["channels"]["neuron_gradient"] == pytest.approx(auroc(scores, data.truth.sel(space="position")))
 
@@ -117,22 +117,21 @@ def test_a_collapsed_space_is_judged(fitted):
 def test_costly_methods_take_fewer_steps(fitted, monkeypatch):
     data, model = fitted
     asked = {}
-    original = type(model).attribute
 
-    def attribute(self, recording, method, steps, **given):
+    def counted(model, recording, method, steps, **given):
         asked[method] = len(steps)
-        return original(self, recording, method, steps, **given)
+        return attribute(model, recording, method, steps, **given)
 
-    monkeypatch.setattr(type(model), "attribute", attribute)
-    box_models.judge(CELL, data, model, {}, "position", channels=["tangent", "neuron_gradient"])
+    monkeypatch.setattr(box_models, "attribute", counted)
+    box_models.judge(CASE, data, model, {}, "position", channels=["tangent", "neuron_gradient"])
     assert asked == {"tangent": 20, "neuron_gradient": 40}
 
 
 def test_latents_are_recovered_from_their_blocks(fitted):
     data, model = fitted
-    got = box_models.recovered(CELL, data, model)
+    got = box_models.recovered(CASE, data, model)
     assert set(got) == {"position", "rest"} and got["position"] > 0.3
-    swapped = box_models.recovered(CELL, data, model, {"rest": data.latents[:, -2:], "no such": data.latents})
+    swapped = box_models.recovered(CASE, data, model, {"rest": data.latents[:, -2:], "no such": data.latents})
     assert set(swapped) == {"rest"} and swapped["rest"] < got["position"]
 
 
@@ -145,10 +144,10 @@ def test_schedules():
 
 def test_unique_variance_finds_the_carriers(fitted):
     data, model = fitted
-    one, two = box_models.unique_scores([CELL] * 2, [data] * 2, [model] * 2)
+    one, two = box_models.unique_scores([CASE] * 2, [data] * 2, [model] * 2)
     assert set(one) == {"position", "rest"} and one["position"].shape == (50,)
     np.testing.assert_allclose(one["position"], two["position"], atol=1e-3)
     assert auroc(one["position"], data.truth.sel(space="position")) > 0.9
-    row = box_models.judge(CELL, data, model, one, "position", channels=["unique_variance"])
+    row = box_models.judge(CASE, data, model, one, "position", channels=["unique_variance"])
     expected = auroc(one["position"], data.truth.sel(space="position"))
     assert row["channels"]["unique_variance"] == pytest.approx(expected, abs=1e-6)  # rows are rounded

@@ -79,7 +79,7 @@ def test_what_is_written(done):
     assert "6 sizes with 2 seeds" in titles[0] and titles[1:] == [f"Consistency, {k}" for k in TINY["dims"]]
 
 
-def test_the_rule_and_the_papers_peak_may_differ(tmp_path, monkeypatch):
+def test_the_rule_and_the_papers_peak_may_differ(done):
     rows = [
         row("time", [5], 0.996, weighted=0.97),
         row("time", [6], 0.990, weighted=0.99),
@@ -92,8 +92,7 @@ def test_the_rule_and_the_papers_peak_may_differ(tmp_path, monkeypatch):
         row("hybrid", [3, 3], 0.99, 1.0, bits=4.0),
         row("hybrid", [3, 4], 0.7, 1.0),
     ]
-    monkeypatch.setattr(dimension, "run_grid", lambda *_, **__: (rows, 0))
-    result = dimension.run(tmp_path, **TINY)
+    result = dimension.conclude({**done[1], "rows": rows})
     summary = result["summary"]
     assert [summary[k]["chosen"] for k in summary] == [[6], [3], [3, 3]]
     assert all(s["found"] for s in summary.values())
@@ -102,7 +101,7 @@ def test_the_rule_and_the_papers_peak_may_differ(tmp_path, monkeypatch):
     assert summary["hybrid"]["spearman_of_consistency_and_auroc"]["generative_gradient"] is None
     assert list(next(iter(dimension.tables(result).values()))["chosen"]) == ["6", "3", "3 + 3"]
     rows[4]["consistency"] = None  # collapsed
-    assert not dimension.run(tmp_path, **TINY)["summary"]["supervised"]["found"]
+    assert not dimension.conclude(result)["summary"]["supervised"]["found"]
 
 
 def test_a_collapsed_space_has_neither_consistency_nor_map():

@@ -8,6 +8,7 @@ import pytest
 from experiments.regcl import box_models, fig3, table1
 from experiments.regcl.box_models import OURS, PAPERS
 from experiments.shared import many_models, rows
+from experiments.shared.runner import make_plan
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 5, "batch": 32, "samples": 60, "costly": 20}
 FAR = {"far_dims": [5], "far_data_seeds": [0, 1]}
@@ -26,17 +27,17 @@ def scored(monkeypatch):
         return {**{k: dict.fromkeys(m, value) for k, m in kinds.items()}, "rank_deficient": {}, "r2": {}}
 
     nothing = lambda cells, recordings, models: [None for _ in cells]  # noqa: E731
-    whole = many_models.run_cells
+    whole = many_models.compute_study_rows
     monkeypatch.setattr(
         many_models,
-        "run_cells",
+        "compute_study_rows",
         lambda study, *given, **how: whole(replace(study, score=score, together=nothing), *given, **how),
     )
-    monkeypatch.setattr(rows, "_code", lambda: "the same")
+    monkeypatch.setattr(rows, "code", lambda: {"sha256": "the same"})
     return asked
 
 
-def test_rows_are_taken_from_table_1(tmp_path, scored, monkeypatch):
+def test_rows_are_taken_from_table_1(tmp_path, scored):
     table = table1.run(tmp_path, **HOW, **TINY)
     assert len(scored) == 6
     result = fig3.run(tmp_path, **HOW, **TINY, **FAR)
@@ -49,21 +50,17 @@ def test_rows_are_taken_from_table_1(tmp_path, scored, monkeypatch):
     assert "hybrid contrastive, regularized: auROC by entries in percent, by latents" in fig3.tables(result)
     labels = [line.get_label() for line in fig3.draw(result).lines]
     assert labels[0] == "papers', by entries" and "unique variance" in labels and len(labels) == 11
-    asked = {}
-    monkeypatch.setattr(many_models, "run", lambda *_, **options: asked.update(options) or dict(result))
-    fig3.run(tmp_path, **{**HOW, "fresh": True}, **TINY, **FAR)
-    assert asked["known"] == []
 
 
 def test_unfinished_rows_of_table_1_are_taken_too(tmp_path, scored):
-    wanted = fig3.cells(many_models.settle(fig3.FULL, **TINY, **FAR))
-    rows, _ = many_models.run_cells(table1.STUDY, wanted[:1], tmp_path / ".table1", **HOW)
-    assert fig3._known(wanted, tmp_path) == rows
+    wanted = fig3.cases(make_plan(fig3.FULL, **TINY, **FAR))
+    made, _ = many_models.compute_study_rows(table1.STUDY, wanted[:1], tmp_path / ".table1", **HOW)
+    assert fig3._known(wanted, tmp_path) == made
 
 
 def test_other_lengths_of_training_are_not_taken():
-    cells = fig3.cells(many_models.settle(fig3.FULL, **TINY, **FAR))
-    assert {cell["mode"] for cell in cells} == {"supervised", "hybrid contrastive"}
-    longer = [{**cell, "steps": 20, "seconds": {}} for cell in cells]
-    assert not any(row.items() >= cell.items() for row in longer for cell in cells)
-    assert box_models.spaces(cells[-1])["rest"].dim == 3
+    cases = fig3.cases(make_plan(fig3.FULL, **TINY, **FAR))
+    assert {case["mode"] for case in cases} == {"supervised", "hybrid contrastive"}
+    longer = [{**case, "steps": 20, "seconds": {}} for case in cases]
+    assert not any(row.items() >= case.items() for row in longer for case in cases)
+    assert box_models.spaces(cases[-1])["rest"].dim == 3

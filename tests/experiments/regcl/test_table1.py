@@ -13,8 +13,9 @@ from benchmarks import grid
 from experiments import find
 from experiments.regcl import box_models, table1, table1_batches, table1_statistics, table2
 from experiments.regcl.box_models import MODES, PAPERS
-from experiments.shared import many_models, rows
-from experiments.shared.many_models import settle
+from experiments.shared import many_models
+from experiments.shared.results import publish, write_json
+from experiments.shared.runner import make_plan
 
 TINY = {"dims": [3], "data_seeds": [0], "length": 600, "steps": 10, "batch": 32, "samples": 60, "costly": 20}
 INVERTED = "inverted_neuron_gradient"
@@ -31,9 +32,23 @@ def test_every_model_has_its_row(done):
     assert len(result["rows"]) == result["models"] == 6
     for row in result["rows"]:
         assert list(row["entries"]) == list(PAPERS) and list(row["channels"]) == list(table1.CHANNELS)
-        assert all(0 <= value <= 1 for kind in ("entries", "channels") for value in row[kind].values())
         assert row["lambda"] == (0.0 if row["penalty"] == "none" else pytest.approx(0.1))
         assert set(row["r2"]) == set(row["bits"]) == set(box_models.spaces(row))
+
+
+def test_even_ten_steps_find_the_carriers(done):
+    """Half of the 25 + 25 channels carry the observed latents; every mode has begun to see which."""
+    for row in done[1]["rows"]:
+        entries, channels = row["entries"], row["channels"]
+        assert entries["feature_ablation"] > 0.85 and entries["integrated_gradients"] > 0.8
+        assert channels["unique_variance"] > 0.85 and channels["neuron_gradient"] > 0.9
+        assert entries["neuron_gradient"] < channels["neuron_gradient"]  # rotated, and not yet standardised
+        assert row["r2"]["position"] > 0.65 > row["r2"].get("rest", 0.0)
+    none, regularized = (
+        [row["entries"] for row in done[1]["rows"] if row["penalty"] == penalty]
+        for penalty in ("none", "regularized")
+    )
+    assert none != regularized  # the penalty has reached the training
 
 
 def test_cells_are_beside_the_papers(done):
@@ -65,7 +80,7 @@ def test_rows_of_another_machine_can_be_concluded(done, tmp_path, monkeypatch):
         k: v for k, v in json.loads((out / "table1.json").read_text()).items() if k not in ("cells", "statistics")
     }
     with pytest.warns(UserWarning, match="table1.png was not drawn: figures need"):
-        got = table1.conclude(bare, tmp_path)
+        got = publish("table1", tmp_path, table1.conclude(bare), table1.draw)
     assert got == result and json.loads((tmp_path / "table1.json").read_text()) == json.loads(json.dumps(result))
     assert [path.name for path in tmp_path.iterdir()] == ["table1.json"]
 
@@ -75,7 +90,7 @@ def no_matplotlib(size):
 
 
 def test_the_printed_numbers_agree_with_the_printed_tests():
-    """000's tables 4 and 5 print differences of means of these numbers."""
+    """Schneider et al. (2024), tables 4 and 5, print differences of means of these numbers."""
     assert len(table1.PAPER) == 36
     assert all(v["ci95"][0] < v["mean"] < v["ci95"][1] for v in table1.PAPER.values())
 
@@ -110,7 +125,7 @@ def test_the_printed_numbers_agree_with_the_printed_tests():
         ("shapley_zeros", "none"): 10.86,
     }
     for (method, penalty), difference in by_penalty.items():
-        # integrated gradients lack some hybrid models in 000
+        # integrated gradients lack some hybrid models in Schneider et al. (2024)
         off = 0.5 if method == "integrated_gradients" else 0.12
         found = mean(INVERTED, penalty="regularized") - mean(method, penalty=penalty)
         assert found == pytest.approx(difference, abs=off)
@@ -193,19 +208,19 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
 
     def run(out, **options):
         asked.update(options)
-        rows.write_json(tmp_path / "table1.json", {})
+        write_json(tmp_path / "table1.json", {})
         return done[1]
 
     monkeypatch.setattr(table1, "run", run)
     assert main(["reproduce", "table1", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert asked == {"quick": True, "jobs": 3, "fresh": False}
+    assert asked == {"quick": True, "jobs": 3, "fresh": False, "progress": True}
     assert "| 98.2" in said and "Main effects" in said and str(tmp_path / "table1.json") in said
 
 
 def test_quick_is_shorter():
-    quick, full = (settle(table1.FULL, preset) for preset in (table1.QUICK, {}))
-    assert len(table1.cells(full)) == 360 and len(table1.cells(quick)) == 54
+    quick, full = (make_plan(table1.FULL, preset) for preset in (table1.QUICK, {}))
+    assert len(table1.cases(full)) == 360 and len(table1.cases(quick)) == 54
     assert quick["steps"] == 3000 and full["steps"] == 20_000
 
 
@@ -240,7 +255,7 @@ def test_encoders_are_as_wide_as_in_the_released_code(mode, outputs):
 
 def test_the_papers_batches(tmp_path, monkeypatch):
     """The plan has batches of 5,000, and the rate that reaches the training is constant."""
-    full, quick = (table1_batches.cells(settle(table1_batches.FULL, b)) for b in ({}, table1_batches.QUICK))
+    full, quick = (table1_batches.cases(make_plan(table1_batches.FULL, b)) for b in ({}, table1_batches.QUICK))
     assert len(full) == 108 and {cell["batch"] for cell in full} == {5_000}
     assert sum(c["steps"] * c["batch"] for c in quick) < sum(c["steps"] * c["batch"] for c in full) / 1000
     seen = []

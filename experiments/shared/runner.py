@@ -1,0 +1,166 @@
+"""The runner of every experiment: a plan, its cases, their rows, what follows from them, and the files they end in.
+
+An experiment says what it does in a few functions and numbers, and `experiment` makes its `run` of them:
+
+    FULL = {"dims": range(4, 10), "data_seeds": range(10), "steps": 3_000}     # the plan
+    QUICK = {"dims": (4,), "data_seeds": range(2)}                             # what its short form has otherwise
+
+    run = experiment(
+        "name", FULL, QUICK, cases=cases, rows=one_by_one(measure), conclude=conclude, draw=draw, protocol={...}
+    )
+
+`run` writes name.json and name.png. The JSON holds: experiment, protocol (the plan, and in words what else there is
+to say), machine, code (version and digest of the source), seconds, rows, and what `conclude` adds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Protocol
+
+from ascribo.support.compute import resolve_device
+from ascribo.support.names import suggest
+from experiments.shared.results import code, machine, publish
+from experiments.shared.rows import Case, Row, compute_rows
+
+__all__ = ["Plan", "RowMaker", "combinations", "experiment", "make_plan", "one_by_one"]
+
+Plan = dict[str, Any]
+"""All numbers of a protocol, fit for JSON; `plan["device"]` is where it runs."""
+Result = dict[str, Any]
+
+
+class RowMaker(Protocol):
+    """Makes a row for each case: the rows, and how many of them an interrupted run had left in `state`."""
+
+    def __call__(
+        self, cases: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
+    ) -> tuple[list[Row], int]: ...
+
+
+def experiment(
+    name: str,
+    full: Mapping[str, Any],
+    quick: Mapping[str, Any],
+    *,
+    cases: Callable[[Plan], Sequence[Case]],
+    rows: RowMaker,
+    draw: Callable[[Result], Any],
+    protocol: Mapping[str, Any] | Callable[[Plan], Mapping[str, Any]],
+    conclude: Callable[[Result], Result] | None = None,
+    known: Callable[[Sequence[Case], Path], Sequence[Row]] | None = None,
+    cpu_only: bool = False,
+) -> Callable[..., Result]:
+    """The `run` of an experiment.
+
+    Parameters
+    ----------
+    name : of the experiment and of its files, as it is registered in `experiments.EXPERIMENTS`.
+    full, quick : the plan, and what its short form has otherwise.
+    cases : plan -> cases.
+    rows : how the rows of cases are made: `one_by_one(task)`, or `many_models.rows_of(study)`.
+    draw : result -> the axes of its figure.
+    protocol : what else is to be said of the protocol, or a function of the plan that says it.
+    conclude : the result with its rows -> the result with what follows from them. It draws nothing and writes
+        nothing, so that rows of another machine can be concluded here. None: nothing follows.
+    known : cases, folder -> rows of another experiment in that folder. A case whose values one of them has is not
+        run again. A fresh run does not ask for them.
+    cpu_only : the experiment measures one CPU thread, and runs nowhere else.
+    """
+
+    def run(
+        out: str | Path = "results",
+        *,
+        quick: bool = False,
+        jobs: int = 1,
+        fresh: bool = False,
+        progress: bool = True,
+        device: str = "auto",
+        **overrides: Any,
+    ) -> Result:
+        began, folder = time.monotonic(), Path(out)
+        plan = make_plan(full, short if quick else {}, **overrides)
+        plan["device"] = _device(name, device, cpu_only)
+        wanted = cases(plan)
+        there = [] if known is None or fresh else known(wanted, folder)
+        found = [next((row for row in there if row.items() >= case.items()), None) for case in wanted]
+        missing = [k for k, row in enumerate(found) if row is None]
+        made, resumed = rows(
+            *([wanted[k] for k in missing], folder / f".{name}"),
+            **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": plan["device"]},
+        )
+        for k, row in zip(missing, made, strict=True):
+            found[k] = row
+        said = protocol(plan) if callable(protocol) else protocol
+        result = {
+            "experiment": name,
+            "protocol": {**plan, **said, "jobs": jobs},
+            "machine": machine(),
+            "code": code(),
+            "seconds": round(time.monotonic() - began, 1),
+            "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
+            "rows_of_another_experiment": len(wanted) - len(missing),  # nor these
+            "rows": found,
+        }
+        return publish(name, folder, result if conclude is None else conclude(result), draw)
+
+    short = quick
+    run.__doc__ = f"""Run the experiment; write `{name}.json` and `{name}.png` to `out`; return what the JSON holds.
+
+    quick : its short form: `QUICK` beside `FULL` says what is less. jobs : processes. device : "auto" is a GPU if
+    there is one. fresh : do not go on from an interrupted run. overrides : other values for what is in `FULL`.
+    """
+    return run
+
+
+def one_by_one(task: Callable[..., Row], describe: Callable[[Row], str] = str) -> RowMaker:
+    """Rows by `task(**case)`, in processes: see `compute_rows`. Cases that depend on the device hold it."""
+
+    def make(
+        cases: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
+    ) -> tuple[list[Row], int]:
+        return compute_rows(task, cases, state, jobs=jobs, fresh=fresh, progress=progress, describe=describe)
+
+    return make
+
+
+def make_plan(*presets: Mapping[str, Any], **overrides: Any) -> Plan:
+    """Presets, later ones before earlier ones, and what the caller wants otherwise; fit for JSON.
+
+    >>> make_plan({"dims": range(4, 7), "steps": 20_000}, {"dims": [4]}, steps=100)
+    {'dims': [4], 'steps': 100}
+    """
+    plan = {key: value for preset in presets for key, value in preset.items()}
+    for key in overrides:
+        if key not in plan:
+            raise ValueError(f"the protocol has no {key!r}{suggest(key, plan)}")
+    return {key: _plain(value) for key, value in {**plan, **overrides}.items()}
+
+
+def combinations(plan: Mapping[str, Any], shared: Iterable[str] = (), **axes: str) -> list[Case]:
+    """Cases for all combinations: key of the case = list of the plan; and the values of the plan they share.
+
+    >>> combinations({"dims": [4, 5], "data_seeds": [0], "steps": 9}, ["steps"], dim="dims", data_seed="data_seeds")
+    [{'dim': 4, 'data_seed': 0, 'steps': 9}, {'dim': 5, 'data_seed': 0, 'steps': 9}]
+    """
+    fixed = {key: plan[key] for key in shared if key not in axes}
+    every = product(*(plan[name] for name in axes.values()))
+    return [{**dict(zip(axes, values, strict=True)), **fixed} for values in every]
+
+
+def _device(name: str, device: str, cpu_only: bool) -> str:
+    if cpu_only and device not in ("auto", "cpu"):
+        raise ValueError(f"device={device!r}: {name} measures one CPU thread; expected 'auto' or 'cpu'.")
+    return "cpu" if cpu_only else str(resolve_device(device))
+
+
+def _plain(value: Any) -> Any:
+    """The same for JSON: ranges and tuples as lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(own) for key, own in value.items()}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return [_plain(own) for own in value]

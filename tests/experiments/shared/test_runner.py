@@ -1,0 +1,82 @@
+"""The runner of every experiment, with one that squares numbers."""
+
+import json
+
+import pytest
+
+from ascribo import figures
+from experiments.shared import runner
+from experiments.shared.results import code
+from experiments.shared.runner import combinations, experiment, make_plan, one_by_one
+
+FULL, QUICK = {"values": range(4), "offset": 1}, {"values": (1, 2)}
+
+
+def square(value, offset):
+    return {"value": value, "offset": offset, "square": value**2 + offset}
+
+
+def cases(plan):
+    return combinations(plan, ["offset"], value="values")
+
+
+def conclude(result):
+    return {**result, "sum": sum(row["square"] for row in result["rows"])}
+
+
+def made(**options):
+    usual = {"cases": cases, "rows": one_by_one(square), "conclude": conclude, "protocol": {"words": "squares"}}
+    usual["draw"] = lambda result: figures.new_axes(None, (2, 2))
+    return experiment("squares", FULL, QUICK, **{**usual, **options})
+
+
+def test_what_is_run_concluded_and_written(tmp_path):
+    result = made()(tmp_path, progress=False, device="cpu")
+    assert [row["square"] for row in result["rows"]] == [1, 2, 5, 10] and result["sum"] == 18
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["squares.json", "squares.png"]
+    assert json.loads((tmp_path / "squares.json").read_text()) == result
+    assert result["protocol"] == {
+        "values": [0, 1, 2, 3],
+        "offset": 1,
+        "device": "cpu",
+        "words": "squares",
+        "jobs": 1,
+    }
+    assert result["experiment"] == "squares" and result["code"] == code() and "cpu" in result["machine"]
+
+
+def test_the_short_form_and_other_values(tmp_path):
+    run = made(protocol=lambda plan: {"first": plan["values"][0]})
+    result = run(tmp_path, quick=True, offset=0, progress=False)
+    assert [row["square"] for row in result["rows"]] == [1, 4] and result["protocol"]["first"] == 1
+    with pytest.raises(ValueError, match="no 'ofset'; did you mean 'offset'"):
+        run(tmp_path, ofset=0)
+    assert "`squares.json`" in run.__doc__
+
+
+def test_rows_of_another_experiment_are_not_run_again(tmp_path):
+    asked = []
+
+    def known(wanted, folder):
+        asked.append(folder)
+        return [{"value": 2, "offset": 1, "square": 77, "more": 0}, {"value": 3, "offset": 2, "square": 99}]
+
+    result = made(known=known)(tmp_path, progress=False)
+    assert [row["square"] for row in result["rows"]] == [1, 2, 77, 10] and asked == [tmp_path]
+    assert result["rows_of_another_experiment"] == 1
+    fresh = made(known=known)(tmp_path, fresh=True, progress=False)
+    assert fresh["sum"] == 18 and len(asked) == 1
+
+
+def test_what_measures_a_cpu_runs_nowhere_else(tmp_path):
+    run = made(cpu_only=True)
+    assert run(tmp_path, progress=False)["protocol"]["device"] == "cpu"
+    with pytest.raises(ValueError, match="'cuda': squares measures one CPU thread"):
+        run(tmp_path, device="cuda")
+
+
+def test_plans_are_fit_for_json():
+    plan = make_plan({"a": range(2), "b": {"c": (1, None)}, "d": "x"}, {"d": 2.5})
+    assert plan == {"a": [0, 1], "b": {"c": [1, None]}, "d": 2.5}
+    assert make_plan({"a": range(2)}, a=[5]) == {"a": [5]}
+    assert runner.combinations({"xs": [1, 2], "ys": [3]}, x="xs", y="ys") == [{"x": 1, "y": 3}, {"x": 2, "y": 3}]
