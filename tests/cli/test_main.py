@@ -141,7 +141,6 @@ def test_units_of_an_nwb_file_are_counted_in_bins(tmp_path, fails):
         (["--time", "rest:1", "--device", "abacus"], "device='abacus'"),
         (["--time", "rest:1", "--epochs", "trail"], "did you mean 'trial'"),
         (["--time", "rest:1", "--channels", "cell*"], "no column begins with 'cell'"),
-        (["--time", "rest:1", "--batch-size", "5000"], "batch_size=5000"),
         ([], "--follow, --time, --discrete, --regress"),
     ],
 )
