@@ -1,7 +1,8 @@
-"""Figures of a fitted model. Each function draws into an `ax`, or into a new figure of its own, and returns the ax.
+"""Figures of a fitted model: its map, its embedding, its training, and all of them on one page.
 
-Nothing here touches matplotlib's global state: figures are made without pyplot, so no window opens and no style or
-backend of the caller changes. Matplotlib is an extra, `pip install 'ascribo[report]'`.
+Each function draws into the axes it is given, or into a new figure of its own, and returns the axes. Matplotlib's
+global state is left alone: figures are made without pyplot, so no window opens and no style or backend of the
+caller changes. Matplotlib is an extra, `pip install 'ascribo[report]'`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ LABELLED = 60
 def map_image(
     scores: xr.DataArray, ax: Axes | None = None, *, title: str | None = None, colorbar: bool = True
 ) -> Axes:
-    """Heat map of a (channel, space) array: `maps.by_space`, or a boolean truth (dark: carries the space).
+    """Draw an attribution map as colours: a row for each channel, a column for each space.
 
-    Spaces without a map (NaN) are left grey.
+    scores : (channel, space), such as `maps.by_space`; or booleans, dark where a channel really carries a space.
+        Spaces without a map (NaN) are left grey.
+    ax : the axes to draw into; None: those of a new figure. title, colorbar : of the picture.
 
     Examples
     --------
@@ -88,15 +91,18 @@ def embedding(
     most: int = 5000,
     title: str | None = None,
 ) -> Axes:
-    """Scatter of a space, (time, dim), one point for each of at most `most` time steps, evenly spaced.
+    """Draw an embedding as points, one for each time step, in the colour of a variable.
 
     Parameters
     ----------
-    z : two or three dimensions are drawn as they are, of more the first three; one is drawn against the colour,
-        or against time without one. On a flat `ax` three dimensions are drawn as two.
-    colour : (time,) numbers, or labels (a legend then names them); time steps where it is missing are left out.
+    z : (time, dim) embedding, as a rule of one space. Two or three dimensions are drawn as they are, of more the
+        first three; one is drawn against the colour, or against time without one. On flat axes three dimensions are
+        drawn as two.
+    colour : (time,) numbers, or labels, which a legend then names. Time steps where it is missing are left out.
+    ax : the axes to draw into; None: those of a new figure.
     label : what the colour is.
     circular : whether the colour is an angle: its two ends then look the same.
+    most : most time steps that are drawn; of more, this many, evenly spaced.
 
     Examples
     --------
@@ -142,9 +148,12 @@ def embedding(
 
 
 def training(history: xr.Dataset, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Training curves: InfoNCE of each space on the left, in nats; ‖J_f‖² and λ on the right, logarithmic.
+    """Draw the training: the contrastive loss of each space, the size of the Jacobian, and its weight λ.
 
-    history : `model.history_`. Lines are means over seeds, smoothed; the faint ones behind are the seeds.
+    The losses are on the left, in nats; ‖J_f‖² and λ on the right, on a logarithmic scale. Lines are means over
+    seeds, smoothed; the faint ones behind are the seeds.
+
+    history : `model.history_`. ax : the axes to draw into; None: those of a new figure.
     """
     ax = new_axes(ax, (5.6, 3.4))
     steps = np.arange(1, history.sizes["step"] + 1)
@@ -186,9 +195,10 @@ def overview(
     maps: AttributionMaps,
     path: str | Path | None = None,
 ) -> Figure:
-    """One page: the map (beside the truth, if it is known), the embedding by its variables, the training.
+    """Draw all of a fitted model on one page: its map, its embedding by the variables, its training.
 
-    path : where to write it as PNG; readers see a whole file or none.
+    model : fitted. recording, maps : what it was fitted to, and its maps. If the recording has a truth, it stands
+    beside the map. path : where to write the page as PNG; None: nowhere.
     """
     figure = _figure((11.5, 6.4))
     grid = figure.add_gridspec(2, 3, width_ratios=(1.1, 1, 1), height_ratios=(1.15, 1))
@@ -229,7 +239,7 @@ def write_png(figure: Any, path: str | Path) -> Path:
 
 
 def _embedding_panels(model: ContrastiveEmbedding, recording: Recording) -> list[dict[str, Any]]:
-    """One or two views: of the first space that has variables, coloured by the first two of them; else by time."""
+    """What to draw of the embedding: the first space with variables, by its first two variables; else by time."""
     spaces = model.model_.spaces
     z, slices = model.transform(recording), layout(spaces)
     shown = reported(spaces)

@@ -122,11 +122,17 @@ def test_the_rule_has_a_tolerance():
         ({"dims": [2.5]}, "dims="),
         ({"seeds": 1}, "two seeds"),
         ({"tolerance": 0.4}, "less than 1/3"),
+        ({"dims": (2, 21)}, "dim=21, but the encoder sees 20 channels"),
         ({"spaces": {"position": asc.Regress(["x", "y"])}}, "one dimension per variable"),
     ],
 )
-def test_what_cannot_be_asked(data, changes, message):
+def test_what_cannot_be_asked(data, changes, message, monkeypatch):
     given = {"spaces": {"position": asc.Follow(["x", "y"], dim=2)}, "space": "position", "dims": (3,)}
+
+    def train(*_, **__):
+        raise AssertionError("training started")
+
+    monkeypatch.setattr(asc.ContrastiveEmbedding, "fit", train)
     with pytest.raises(ValueError, match=message):
         select_dimension(data, **{**given, **changes})
 
@@ -155,3 +161,9 @@ def test_checkpoints_of_candidates_do_not_meet(data, tmp_path, monkeypatch):
     assert [m.spaces["a"].dim for m in seen] == [2, 3] and all(m.spaces["b"].dim == 4 for m in seen)
     assert [m.checkpoint.name for m in seen] == ["dim-2", "dim-3"]
     assert all(m.seeds == 5 and m.n_jobs == 2 for m in seen)
+    # without candidates: 2 to 10, or as many as there are channels
+    for channels, expected in ((20, list(range(2, 11))), (4, [2, 3, 4]), (1, [1])):
+        seen.clear()
+        one = {"a": asc.Time(dim=1)}
+        chosen = select_dimension(data.take_channels(data.channel_names[:channels]), spaces=one, space="a")
+        assert [m.spaces["a"].dim for m in seen] == chosen.curve["dim"].tolist() == expected

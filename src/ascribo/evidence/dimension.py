@@ -1,20 +1,21 @@
-"""How many dimensions a space needs: as many as different seeds agree on.
+"""How many dimensions a space needs: as many as models from different seeds agree on.
 
-001, section C: up to the true dimension the embedding is identified up to an affine map, so seeds agree after
-affine alignment; with more dimensions the guarantee is gone and so is the agreement. No truth is needed to see it.
+Up to the true dimension an embedding is identified up to an affine map, so different seeds agree after affine
+alignment. With more dimensions the guarantee is gone, and so is the agreement (Schneider et al. 2025, appendix C).
+No truth is needed to see it.
 
-The rule here is **the largest dimension whose consistency is within a tolerance of the best one**. Consistency is
-R² with every direction counting the same (`ascribo.evidence.stability`), over the seeds that reached about the same
-loss as the best. Why, from box data with 3 + 3 latents and ten seeds:
+The rule is to take **the largest dimension whose consistency is within a tolerance of the best one**. Consistency
+is R² with every direction counting the same (`ascribo.evidence.stability`), over the seeds that reached about the
+same loss as the best. The reasons, from simulated box data with 3 + 3 latents and ten seeds:
 
-- *Largest*, not the peak: too small an embedding agrees as well, wherever all seeds choose the same compromise
-  (0.998 for two dimensions of a space that needs three, the three themselves 0.999), so the peak may be too low.
-- *Every direction counts the same*: one direction too many does not reproduce, which costs up to 1/dim of this
-  measure (0.77 for four dimensions instead of three). Weighted by variance, as in the paper, it costs next to
-  nothing where the spare directions vary little: a space that follows three variables had 0.999 with three
+- *The largest, not the best*: too small an embedding agrees just as well, wherever all seeds find the same
+  compromise (0.998 for two dimensions of a space that needs three, 0.999 for three), so the best may be too small.
+- *Every direction counts the same*: one direction too many does not come back in another seed, which costs up to
+  1/dim of this measure (0.77 for four dimensions instead of three). Weighted by variance, as in the paper, it costs
+  next to nothing where the spare directions vary little: a space that follows three variables had 0.999 with three
   dimensions and 0.995 with ten.
 - *The seeds near the best*: two of ten seeds in a local minimum took the mean over all pairs from 0.999 to 0.93, at
-  the true dimension. Their InfoNCE gives them away: in the runs looked at such seeds lacked 3.6 to 7% of the best
+  the true dimension. Their InfoNCE gives them away: in the runs looked at, such seeds lacked 3.6 to 7% of the best
   one's gain over chance, those of one minimum up to 2%.
 """
 
@@ -23,17 +24,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.accept import as_recording
+from ..data.recording import Recording
 from ..data.segments import evenly
 from ..metrics.agreement import mean_over_pairs, pairwise_r2
 from ..metrics.intervals import bootstrap_interval_of_pairs
+from ..model.checks import check_dimensions
 from ..model.estimator import ContrastiveEmbedding
+from ..networks.encoders import build_encoder, input_window
 from ..networks.losses import chance
 from ..spaces.base import Space, layout
 from ..support.names import suggest
@@ -42,6 +47,9 @@ from .stability import WHOLE
 __all__ = ["ChosenDimension", "largest_consistent", "seed_consistency", "select_dimension"]
 
 TOLERANCE = 0.03
+"""How far under the best consistency a dimension may lie."""
+LARGEST = 10
+"""Largest dimension that is tried if none are given."""
 LOST = 0.03
 """Share of the best seed's gain over chance that another may lack and still count as at the same minimum."""
 MEASURES = ("consistency", "ci_low", "ci_high", "bits", "variance_weighted")
@@ -55,8 +63,10 @@ class ChosenDimension:
     space : its name.
     dim : the largest dimension whose consistency is within `tolerance` of the best; None if the space collapsed
         whatever its dimension, in which case there is nothing to choose.
-    curve : DataFrame, one row per candidate: dim, consistency, ci_low, ci_high, bits, variance_weighted, all of the
-        space's own block (see `seed_consistency`), whole (the consistency of the whole embedding), collapsed.
+    curve : DataFrame with one row for each candidate: dim; consistency, ci_low, ci_high, bits and variance_weighted
+        of the space's own dimensions (see `seed_consistency`); whole, the consistency of the whole embedding;
+        collapsed.
+    tolerance : how far under the best consistency a dimension may lie.
     """
 
     space: str
@@ -66,16 +76,16 @@ class ChosenDimension:
 
 
 def select_dimension(
-    X,
-    y=None,
+    X: Any,
+    y: Any = None,
     *,
     spaces: Mapping[str, Space],
     space: str,
-    dims: Iterable[int] = range(2, 11),
+    dims: Iterable[int] | None = None,
     seeds: int = 6,
     tolerance: float = TOLERANCE,
     samples: int = 10_000,
-    **parameters,
+    **parameters: Any,
 ) -> ChosenDimension:
     """Choose the dimension of one space by the agreement of seeds, the other spaces being as they are given.
 
@@ -83,7 +93,7 @@ def select_dimension(
     ----------
     X, y : the recording, as in `ContrastiveEmbedding.fit`.
     spaces : all spaces of the model. space : the name of the one whose `dim` is to be chosen.
-    dims : candidates.
+    dims : candidates; None: 2 to 10, or to the number of channels if that is less.
     seeds : models per candidate, trained together. Train them well: a model that is not at its minimum does not
         reproduce either. With two or three, a pair that agrees by accident can mislead.
     tolerance : how far under the best consistency a dimension may lie. A direction too many costs up to 1/dim, so
@@ -100,20 +110,24 @@ def select_dimension(
     >>> list(chosen.curve["dim"])
     [1, 2]
     """
-    recording, dims = as_recording(X, y), list(dims)
+    recording = as_recording(X, y)
     if space not in spaces:
         raise ValueError(f"no space {space!r}{suggest(space, spaces)}")
-    _check(dims, seeds, tolerance)
+    channels = recording.X.shape[1]
+    dims = range(min(2, channels), min(LARGEST, channels) + 1) if dims is None else dims
+    dims = _check(dims, seeds, tolerance)
+    candidates: list[dict[str, Any]] = [{**spaces, space: replace(spaces[space], dim=dim)} for dim in dims]  # type: ignore[type-var]
+    _check_largest(candidates[int(np.argmax(dims))], recording, parameters)
     checkpoint, rows = parameters.pop("checkpoint", None), []
-    for dim in dims:
+    for dim, candidate in zip(dims, candidates, strict=True):
         model = ContrastiveEmbedding(
-            {**spaces, space: replace(spaces[space], dim=int(dim))},  # type: ignore[type-var]
+            candidate,
             seeds=seeds,
             checkpoint=None if checkpoint is None else Path(checkpoint) / f"dim-{dim}",
             **parameters,
         ).fit(recording)
         found = seed_consistency(model, recording, samples=samples).set_index("space")
-        row = {"dim": int(dim)} | {name: float(found.loc[space, name]) for name in MEASURES}  # type: ignore[arg-type]
+        row = {"dim": dim} | {name: float(found.loc[space, name]) for name in MEASURES}  # type: ignore[arg-type]
         gone = bool(model.goodness_of_fit_.set_index("space")["collapsed"][space])
         rows.append({**row, "whole": found.loc[WHOLE, "consistency"], "collapsed": gone})
     curve = pd.DataFrame(rows)
@@ -123,12 +137,14 @@ def select_dimension(
     return ChosenDimension(space, dim, curve, tolerance)
 
 
-def largest_consistent(dims: Sequence[Size], consistency, bits=None, tolerance: float = TOLERANCE) -> Size:
+def largest_consistent(
+    dims: Sequence[Size], consistency: ArrayLike, bits: ArrayLike | None = None, tolerance: float = TOLERANCE
+) -> Size:
     """The largest of `dims` whose consistency is within `tolerance` of the best; NaN is never chosen.
 
-    For several spaces at once dims are tuples, and the largest is that with the largest sum. Their consistency
+    For several spaces at once dims are tuples, and the largest is the one with the largest sum. The consistency
     should be the lowest of the spaces', since each of them is to be identified. Of equal sums the one with the most
-    bits is chosen (summed over spaces): dimensions may move consistently to a space that makes less of them.
+    bits, summed over spaces, is chosen: dimensions may move consistently to a space that makes less of them.
 
     >>> largest_consistent([2, 3, 4], [0.998, 0.999, 0.79])
     3
@@ -143,11 +159,11 @@ def largest_consistent(dims: Sequence[Size], consistency, bits=None, tolerance: 
     return dims[max(near, key=lambda k: (np.sum(dims[k]), ties[k]))]
 
 
-def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 10_000) -> pd.DataFrame:
+def seed_consistency(model: ContrastiveEmbedding, X: Any, y: Any = None, *, samples: int = 10_000) -> pd.DataFrame:
     """How far the seeds of a fitted model agree, for each space and for the whole embedding.
 
-    Compared are the seeds that ended near the lowest loss (see `near_best`): identifiability is a property of the
-    minimum, and a seed that stopped in a poor local one says nothing about it.
+    Compared are the seeds that ended near the lowest loss (see `near_best`): what is identified is the minimum of
+    the loss, and a seed that ended in a poor local minimum says nothing about it.
 
     Parameters
     ----------
@@ -156,9 +172,10 @@ def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 1
 
     Returns
     -------
-    DataFrame with one row per space and one called "whole": space, dim, consistency (mean over pairs, every
-    direction counting the same), ci_low, ci_high (95%, seeds drawn with replacement; NaN if fewer than three are
-    compared), variance_weighted (the paper's measure, over the same pairs), bits, compared (seeds).
+    DataFrame with one row for each space and one called "whole": space; dim; consistency, the mean R² over pairs of
+    seeds, with every direction counting the same; ci_low and ci_high, its 95% interval, seeds drawn with
+    replacement, NaN if fewer than three are compared; variance_weighted, the measure of Schneider et al. (2025)
+    over the same pairs; bits; compared, the number of seeds.
     """
     check_is_fitted(model)
     if model.model_.seeds < 2:
@@ -188,9 +205,10 @@ def seed_consistency(model: ContrastiveEmbedding, X, y=None, *, samples: int = 1
 
 
 def near_best(model: ContrastiveEmbedding, last: int = 100) -> list[int]:
-    """The seeds whose loss over their last steps, without the penalty, is within 3% of the best; at least two.
+    """The seeds whose loss over their last training steps is within 3% of the best; at least two.
 
-    The 3% are of the best seed's gain over chance, as those that `penalty="auto"` may give up.
+    The loss is taken without the penalty, and the 3% are of the best seed's gain over chance, as those that
+    `penalty="auto"` may give up.
     """
     history = model.history_
     loss = history["infonce"].sum("space", skipna=False) + history["mse"].sum("regression", skipna=False)
@@ -202,7 +220,9 @@ def near_best(model: ContrastiveEmbedding, last: int = 100) -> list[int]:
     return sorted(np.argsort(ends)[: max(2, int(near.sum()))].tolist())
 
 
-def _check(dims: list[int], seeds: int, tolerance: float) -> None:
+def _check(dims: Iterable[int], seeds: int, tolerance: float) -> list[int]:
+    """The candidates as a list of integers, if they and the other parameters can be used."""
+    dims = list(dims)
     if not dims or any(isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1 for d in dims):
         raise ValueError(f"dims={dims!r}: expected one or more integers of at least 1.")
     if seeds < 2:
@@ -212,3 +232,11 @@ def _check(dims: list[int], seeds: int, tolerance: float) -> None:
             f"tolerance={tolerance!r}: expected a number from 0 to less than 1/{max(dims)}, which is what one "
             "direction too many can cost."
         )
+    return [int(dim) for dim in dims]
+
+
+def _check_largest(spaces: Mapping[str, Space], recording: Recording, parameters: Mapping[str, Any]) -> None:
+    """Refuse a dimension that the encoder has not the inputs for before any model is trained."""
+    channels = recording.X.shape[1]
+    module = build_encoder(parameters.get("encoder", "mlp"), channels, sum(s.dim for s in spaces.values()))
+    check_dimensions(spaces, channels, input_window(module))

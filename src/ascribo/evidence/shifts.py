@@ -1,14 +1,15 @@
-"""Is a space related to the channels at all? Models fitted to shifted variables say what chance would give.
+"""Is a space related to the channels at all? A test against models that were fitted to shifted variables.
 
-Held-out bits above zero are not enough: variables and channels that both move slowly agree by chance, and held-out
-blocks lie close to training data in time. So the same model is fitted to copies of the recording in which the
-variables are shifted around a circle against the channels: everything is as slow as it was, only the relation is
-gone. If there was none, the bits of the real model are one draw among those of the shifted ones, and
+Bits above zero on held-out time are not enough: variables and channels that both move slowly agree by chance, and
+held-out blocks lie close in time to what the model was trained on. So the same model is fitted to copies of the
+recording in which the variables are shifted in time against the channels, with the end brought round to the
+beginning. In a copy everything moves as slowly as before, only the relation is gone. If there was no relation, the
+bits of the real model are one draw among those of the copies, and
 
-    p = (1 + number of shifted models with at least as many bits) / (1 + shifts)
+    p = (1 + number of copies with at least as many bits) / (1 + number of copies)
 
-is at most α with probability α. This needs lags that are drawn alike: 0 may not lie further from the others than
-they do from each other, since copies that resemble each other more than the real one are fewer than they look.
+is at most α with probability α. For this the lags must be drawn so that 0, the lag of the real recording, is one of
+them like any other: it may not lie further from the others than they do from each other.
 
 All models of all recordings are trained in as few stacks as possible.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,7 @@ from torch import Tensor
 from ..data.accept import as_recording
 from ..data.recording import Recording
 from ..model.checks import check_parameters, check_recording, resolve_spaces
+from ..model.estimator import ContrastiveEmbedding
 from ..model.fitting import prepare
 from ..model.goodness import TEMPERATURES, block_interval, goodness_of_fit
 from ..networks.stack import Embedder
@@ -41,19 +44,27 @@ from ..training.train import train_many
 
 __all__ = ["draw_lags", "shift_test", "shift_tests", "shifted_pairs"]
 
-FEWEST_STRETCHES = 12
-"""With fewer independent stretches of time than this the seam of the circle shows, and p comes out too small."""
+FEWEST_INDEPENDENT = 12
+"""Independent values of a variable that a recording should hold, about one for every time that its autocorrelation
+takes to fall to 1/e. With fewer, the place where end and beginning meet shows, and p comes out too small."""
 
 
 def shift_test(
-    model, X, y=None, *, shifts: int = 39, only: Sequence[str] | None = None, random_state=0
+    model: ContrastiveEmbedding,
+    X: Any,
+    y: Any = None,
+    *,
+    shifts: int = 39,
+    only: str | Sequence[str] | None = None,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> pd.DataFrame:
-    """Test every space of a model against models fitted to shifted variables.
+    """Test whether each space is related to the channels, against models fitted to shifted variables.
 
     Parameters
     ----------
     model : ContrastiveEmbedding, fitted or not. Its parameters are used and it is left as it is; `seeds`,
-        `early_stop` and `checkpoint` are not: each copy gets one model, all train for all `steps`.
+        `early_stop` and `checkpoint` are not used: the real recording and each copy get one model, and all train
+        for all `steps`.
     X, y : the recording, as for `model.fit`.
     shifts : number of shifted copies; the smallest p is 1 / (1 + shifts). p < 0.05 needs more than 19.
     only : names of the spaces to test; None for all.
@@ -61,27 +72,28 @@ def shift_test(
 
     Returns
     -------
-    DataFrame, one row per space: space, bits (held-out bits above chance of the model of the real recording),
-    bits_low and bits_high (95% interval over held-out blocks of time), null_mean and null_high (mean and 95th
-    percentile of the bits of the shifted models), shifts, p. All bits are at the best of a few temperatures (see
-    `goodness_of_fit`), which makes the test fit for overfitted models too: a related variable gives an embedding
-    that is surer of itself, and if it is too sure, fewer plain bits than an unrelated one.
+    DataFrame with one row for each space: space; bits, above chance on held-out time, of the model of the real
+    recording; bits_low and bits_high, their 95% interval over blocks of held-out time; null_mean and null_high, the
+    mean and the 95th percentile of the bits of the copies; shifts; p. All bits are taken at the best of a few
+    temperatures (see `ascribo.model.goodness`), so that the test holds for overfitted models too: a related
+    variable makes an embedding surer of itself, and if it is too sure, it has fewer plain bits than an unrelated
+    one.
 
     Notes
     -----
-    Variables are shifted as one circle through all epochs, which stay where the channels are; lags are at least
-    half of T / (1 + shifts) time steps from 0 and from each other. Held-out blocks are the same time steps in all.
-    A `Time` space has no variable: its null pairs step t with the neighbour of another step, t + lag + offset, lag
-    counted through the steps in use. Where a model has both, there are `shifts` copies of each kind, in which the
-    other is left as it is: with hybrid="whole" one shapes the other.
+    The variables of all epochs are shifted together, as one circle, while the epochs stay with the channels. Lags
+    are at least half of T / (1 + shifts) time steps from 0 and from each other, in a recording of T time steps. The
+    held-out time steps are the same in all models. A `Time` space has no variable; in its copies a time step is
+    paired with the neighbour of another time step, a lag away. If a model has spaces of both kinds, there are
+    `shifts` copies of each kind, in which the other kind is left alone: with hybrid="whole" one shapes the other.
 
-    All variables are shifted together. If one space is related to the channels and another is not, the null of the
-    latter therefore comes from models without the former; test it in a model of its own if that matters.
+    All variables are shifted together. If one space is related to the channels and another is not, the copies that
+    the latter is compared with therefore lack the former; test it in a model of its own if that matters.
 
-    The null is: no relation, and variables whose behaviour does not change in the course of the recording. A
-    shifted copy has a seam, where the end of the variables meets their beginning. This matters when they move so
-    slowly that the recording holds few stretches that do not depend on each other, or when they drift from
-    beginning to end: the test then warns.
+    The null hypothesis is that there is no relation, and that the behaviour of the variables does not change in the
+    course of the recording. In a copy the end of the variables meets their beginning. This matters if they are so
+    slow that the recording holds few independent values of them, or if they drift from beginning to end: the test
+    then warns.
 
     Examples
     --------
@@ -97,14 +109,17 @@ def shift_test(
 
 
 def shift_tests(
-    model,
+    model: ContrastiveEmbedding,
     recordings: Sequence[Recording],
     *,
     shifts: int = 39,
-    only: Sequence[str] | None = None,
-    random_state=0,
+    only: str | Sequence[str] | None = None,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> list[pd.DataFrame]:
-    """`shift_test` of many independent recordings; on a GPU all their models train in as few stacks as fit."""
+    """`shift_test` of many independent recordings, all with batches that fit into the shortest of them.
+
+    On a GPU all their models train in as few stacks as memory allows.
+    """
     if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
     check_parameters(model)
@@ -120,10 +135,10 @@ def shift_tests(
 
 
 def draw_lags(steps: int, shifts: int, rng: np.random.Generator) -> np.ndarray:
-    """Lags (shifts,) on a circle of `steps`, rising; 0 and they are a random set of 1 + shifts spaced points.
+    """Draw lags to shift a recording of `steps` time steps by: (shifts,) integers, rising.
 
-    The points are at least half as far apart as evenly spaced ones would be, and all such sets are equally
-    likely: 0 is one of them like any other.
+    Together with 0 they are points on a circle, at least half as far apart as evenly spaced ones would be. All such
+    sets are equally likely, so 0 is one of the points like any other.
 
     >>> draw_lags(100, 4, np.random.default_rng(0))
     array([24, 46, 61, 80])
@@ -149,13 +164,14 @@ def shifted_pairs(
     variables_by: int = 0,
     time_by: int = 0,
 ) -> tuple[Pairs, pd.DataFrame]:
-    """`Pairs` with the variables moved later by a lag, and the neighbours of time spaces by another.
+    """The pairs of a copy in which variables, or the neighbours of `Time` spaces, are shifted; and its variables.
 
     segments : (time,) as for `Pairs`, of the channels. epochs : (time,) of the recording.
+    variables_by : time steps by which the variables are moved later. time_by : lag of the neighbours in time.
 
-    Returns the pairs and the shifted variables. Changes of variables are taken within the variables' own epochs,
-    wherever the shift has brought them, and not across the seam of the circle; neighbours in time are neighbours
-    within a segment. With both lags 0 the distribution is that of `Pairs`.
+    Changes of variables are taken within the variables' own epochs, wherever the shift has brought them, and not
+    from the end of the recording to its beginning; neighbours in time are neighbours within a segment. With both
+    lags 0 the distribution is that of `Pairs`.
 
     >>> table, zeros = pd.DataFrame({"x": np.arange(8.0)}), np.zeros(8, int)
     >>> from ascribo import Follow
@@ -187,21 +203,21 @@ def _warn_if_slow(name: str, space: Space, variables: pd.DataFrame) -> None:
     power = np.square(np.abs(np.fft.fft(values, 2 * steps, axis=0))).sum(1)
     correlation = np.fft.ifft(power).real[:steps]
     below = np.flatnonzero(correlation < correlation[0] / np.e)
-    stretches = steps / (below[0] if len(below) else steps)
-    if stretches < FEWEST_STRETCHES:
+    independent = steps / (below[0] if len(below) else steps)
+    if independent < FEWEST_INDEPENDENT:
         warnings.warn(
-            f"space {name!r}: its variables move so slowly that the recording holds about {stretches:.0f} "
-            f"stretches that do not depend on each other, fewer than {FEWEST_STRETCHES}: p may be too small "
-            "(in simulations p ≤ 0.05 came up in about 10% of unrelated recordings). Use a longer recording.",
+            f"space {name!r}: its variables are so slow that the recording holds about {independent:.0f} "
+            f"independent values of them, fewer than {FEWEST_INDEPENDENT}: p may be too small (in simulations "
+            "p ≤ 0.05 came up in about 10% of unrelated recordings). Use a longer recording.",
             stacklevel=5,
         )
 
 
 @dataclass(frozen=True)
 class _Task:
-    """All models of one recording: the real one first, then the copies.
+    """All models of one recording: the real one first, then those of the copies.
 
-    null : for each space that is tested the numbers of the models it is compared with.
+    null : for each space that is tested, the positions of the copies it is compared with.
     """
 
     problems: list[Problem]
@@ -211,7 +227,13 @@ class _Task:
     null: dict[str, slice]
 
 
-def _prepare(model, given: Recording, shifts: int, only: Sequence[str] | None, rng: np.random.Generator) -> _Task:
+def _prepare(
+    model: ContrastiveEmbedding,
+    given: Recording,
+    shifts: int,
+    only: str | Sequence[str] | None,
+    rng: np.random.Generator,
+) -> _Task:
     spaces = resolve_spaces(model.spaces, given)
     tested = list(spaces if only is None else [only] if isinstance(only, str) else only)
     if not tested or any(name not in spaces for name in tested):
@@ -257,7 +279,7 @@ def _train(
 
 
 def _table(task: _Task, parameters: Mapping[str, Tensor], settings: Settings, shifts: int) -> pd.DataFrame:
-    """Judge all models of a task on the same held-out steps, and compare."""
+    """Measure all models of a task on the same held-out time steps, and compare the real one with the copies."""
     real = task.problems[0]
     X, embedder = real.X.to(settings.device), Embedder(real.module, real.spaces)
     alike: dict[str, list[int]] = {}

@@ -1,10 +1,10 @@
-"""How far embeddings and maps agree: of seeds, of halves of a recording, of sessions.
+"""How far embeddings and maps agree: those of different seeds, of halves of a recording, of sessions.
 
-An identified embedding is the same up to an affine map, so agreement is R² after affine alignment (001, section C).
-Two ways to weight it:
+An identified embedding is the same up to an affine map, so agreement is R² after the best affine map (Schneider et
+al. 2025, appendix C). There are two ways to weight it:
 
-- "variance" (the papers'): the share of the target's total variance that is explained. A direction in which an
-  embedding varies little counts little, although the affine map that is free anyway could stretch it.
+- "variance", as in the paper: the share of the target's total variance that is explained. A direction in which an
+  embedding varies little counts little, although an affine map could make it as wide as any other.
 - "direction": the target is brought to unit variance in every direction first. This is the mean of the squared
   canonical correlations, the same for every basis of either embedding and the same both ways. A direction without
   variance counts as not explained.
@@ -12,7 +12,7 @@ Two ways to weight it:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -39,7 +39,9 @@ WHOLE = "whole"
 """Name of the row about all spaces together."""
 
 
-def consistency(embeddings, weight: str = "variance") -> pd.DataFrame:
+def consistency(
+    embeddings: Iterable[Any] | Mapping[Any, Any], weight: Literal["variance", "direction"] = "variance"
+) -> pd.DataFrame:
     """R² of every embedding from every other one, after the best affine map.
 
     Parameters
@@ -50,8 +52,8 @@ def consistency(embeddings, weight: str = "variance") -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with one row per ordered pair: source, target, r2. The consistency is the mean of `r2`. A target that
-    does not vary has NaN.
+    DataFrame with one row for each ordered pair: source, target, r2. The consistency is the mean of `r2`. A target
+    that does not vary has NaN.
 
     Examples
     --------
@@ -85,7 +87,11 @@ def consistency(embeddings, weight: str = "variance") -> pd.DataFrame:
 
 
 def consistency_by_label(
-    embeddings, labels, bins: int | None = 10, least: int = 5, weight: str = "variance"
+    embeddings: Iterable[Any] | Mapping[Any, Any],
+    labels: Iterable[Any] | Mapping[Any, Any],
+    bins: int | None = 10,
+    least: int = 5,
+    weight: Literal["variance", "direction"] = "variance",
 ) -> pd.DataFrame:
     """`consistency` of embeddings of different recordings, matched by the variables that they share.
 
@@ -100,6 +106,7 @@ def consistency_by_label(
     bins : bins per variable, of equal width over the range that the recordings share. None: every value (or row of
         values) is a bin of its own, for discrete labels.
     least : time steps that a bin must have in every recording.
+    weight : "variance" or "direction", see the top of this module.
 
     Examples
     --------
@@ -130,7 +137,9 @@ def consistency_by_label(
     return consistency(means, weight)
 
 
-def map_consistency(maps) -> pd.DataFrame:
+def map_consistency(
+    maps: Iterable[AttributionMaps | xr.DataArray] | Mapping[Any, AttributionMaps | xr.DataArray],
+) -> pd.DataFrame:
     """Correlation of the scores of every pair of maps over their channels, by space.
 
     Parameters
@@ -140,8 +149,8 @@ def map_consistency(maps) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with one row per space and pair: space, first, second, spearman, pearson. Both are NaN where one of
-    the maps was refused.
+    DataFrame with one row for each space and pair: space, first, second, spearman, pearson. Both correlations are
+    NaN where one of the maps was refused.
 
     Examples
     --------
@@ -171,9 +180,11 @@ def map_consistency(maps) -> pd.DataFrame:
 class SplitHalf:
     """Agreement of two models, each fitted to one half of a recording.
 
-    embeddings : DataFrame, one row per space and one called "whole": space, consistency, variance_weighted; R² of
-        the two embeddings of the whole recording, every direction counting the same or by its variance.
-    maps : DataFrame, one row per space: space, spearman, pearson, of the two maps over channels.
+    embeddings : DataFrame with one row for each space and one called "whole": space; consistency and
+        variance_weighted, R² of the two embeddings of the whole recording, with every direction counting the same
+        or by its variance.
+    maps : DataFrame with one row for each space: space; spearman and pearson, correlations of the two maps over
+        channels.
     models : the two fitted models.
     """
 
@@ -184,8 +195,8 @@ class SplitHalf:
 
 def split_half(
     model: ContrastiveEmbedding,
-    X,
-    y=None,
+    X: Any,
+    y: Any = None,
     *,
     blocks: int = 10,
     method: str = "generative_gradient",
@@ -220,7 +231,7 @@ def split_half(
 
 
 def _halves(recording: Recording, blocks: int) -> list[Recording]:
-    """Blocks of time in turn to the one half and the other, with an epoch's edge wherever two did not touch."""
+    """Two halves made of blocks of time in turn. Blocks that did not touch are epochs of their own."""
     if isinstance(blocks, bool) or not isinstance(blocks, int | np.integer) or blocks < 1:
         raise ValueError(f"blocks={blocks!r}: expected an integer of at least 1.")
     if len(recording) < 40 * blocks:
