@@ -47,6 +47,9 @@ EXPERIMENTS = {
     "calibration": Entry(
         "validation.calibration", "whether calls keep their false discovery rate, and their power"
     ),
+    "situations": Entry(
+        "validation.situations", "screening where tests of tuning go wrong, beside a cross-validated GLM"
+    ),
     "peers": Entry("validation.peers", "calls beside those of tuning curves, linear models and a decoder"),
     "nulls": Entry("validation.nulls", "whether the shift test keeps its level on unrelated variables"),
     "track": Entry("validation.track", "units of a real rat on a linear track: position and running direction"),

@@ -12,6 +12,7 @@ from .model.estimator import ContrastiveEmbedding
 from .model.loading import load
 from .model.sessions import SharedEmbedding
 from .networks.encoders import MLP, Convolution
+from .screening import screen
 from .spaces import Discrete, Follow, Regress, Space, Time
 from .spaces.similarities import Lp
 from .support.records import storable
@@ -47,6 +48,7 @@ __all__ = [
     "load",
     "metrics",
     "read",
+    "screen",
     "select_dimension",
     "shift_test",
     "simulate",

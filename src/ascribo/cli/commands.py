@@ -15,6 +15,8 @@ from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load_with_facts
 from ..model.saving import save
 from ..model.store import check_folder
+from ..screening import screen as screen_recording
+from ..spaces.base import Space
 from ..support.names import first_few, plural, suggest
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints
@@ -23,7 +25,7 @@ from .output import print_calls, print_goodness, print_line, print_scores, print
 from .reproduce import find_experiment
 from .spaces import SpaceText, build_spaces
 
-__all__ = ["attribute", "demo", "fit", "info", "reproduce"]
+__all__ = ["attribute", "demo", "fit", "info", "reproduce", "screen"]
 
 TABLES = (".csv", ".tsv", ".parquet")
 
@@ -72,17 +74,9 @@ def fit(
     if not spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
     chosen = build_spaces(spaces, circular, period, nuisance)
-    if variables is None and _is_table(data):
-        variables = tuple(dict.fromkeys(v for space in chosen.values() for v in space.variables))
-    how = {
-        "channels": channels.split(",") if channels and "," in channels else channels,
-        "variables": None if variables is None else list(variables),
-        "epochs": epochs,
-        "time": timestamps,
-    }
-    treated = {"bin_size": bin_size, "smooth": smooth, "transform": transform}
+    how = _how(data, chosen, channels, variables, epochs, timestamps)
     say(f"reading {data}", progress)
-    recording = _read(data, {**how, **{key: value for key, value in treated.items() if value is not None}})
+    recording = _read(data, {**how, **_treated(bin_size, smooth, transform)})
     checkpoint = run / ".checkpoint"
     model = ContrastiveEmbedding(chosen, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
@@ -101,6 +95,49 @@ def fit(
     print_goodness(model.goodness_of_fit_)
     print_line()
     print_line(f"model: {run}")
+
+
+def screen(
+    *,
+    data: str,
+    out: str | None,
+    q: float,
+    spaces: list[SpaceText] | None,
+    circular: tuple[str, ...],
+    period: float | None,
+    nuisance: tuple[str, ...],
+    channels: str | None,
+    variables: tuple[str, ...] | None,
+    epochs: str | None,
+    timestamps: str | None,
+    bin_size: float | None,
+    smooth: float | None,
+    transform: str | None,
+    progress: bool,
+) -> None:
+    """`ascribo screen`."""
+    if out is not None and Path(out).suffix.lower() != ".csv":
+        raise ValueError(f"--out {out}: expected a name that ends in .csv.")
+    if not spaces:
+        raise ValueError("there is nothing to ask about: give at least one of --follow, --discrete, --regress.")
+    chosen = build_spaces(spaces, circular, period, nuisance)
+    how = _how(data, chosen, channels, variables, epochs, timestamps)
+    say(f"reading {data}", progress)
+    recording = _read(data, {**how, **_treated(bin_size, smooth, transform)})
+    size = f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps"
+    say(f"screening {size}", progress)
+    found = screen_recording(recording, chosen, q)
+    for space, own in found.calls.groupby("space", sort=False):
+        table: Any = own.sort_values("p", kind="stable").drop(columns="space")
+        number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
+        table["called"] = ["yes" if called else "no" for called in table["called"]]
+        print_table(table, f"Who carries {space}? {number}")
+    print_line()
+    for note in found.notes:
+        print_line(f"note: {note}")
+    if out is not None:
+        found.calls.to_csv(out, index=False)
+        print_line(f"calls: {out}")
 
 
 def attribute(
@@ -181,6 +218,30 @@ def _remove_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def _how(
+    data: str,
+    spaces: dict[str, Space],
+    channels: str | None,
+    variables: tuple[str, ...] | None,
+    epochs: str | None,
+    timestamps: str | None,
+) -> dict[str, Any]:
+    """What is what in the file: arguments of `read`."""
+    if variables is None and _is_table(data):
+        variables = tuple(dict.fromkeys(v for space in spaces.values() for v in space.variables))
+    return {
+        "channels": channels.split(",") if channels and "," in channels else channels,
+        "variables": None if variables is None else list(variables),
+        "epochs": epochs,
+        "time": timestamps,
+    }
+
+
+def _treated(bin_size: float | None, smooth: float | None, transform: str | None) -> dict[str, Any]:
+    given = {"bin_size": bin_size, "smooth": smooth, "transform": transform}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _is_table(path: str) -> bool:

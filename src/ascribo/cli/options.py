@@ -12,6 +12,7 @@ __all__ = ["COMMANDS", "parser"]
 
 COMMANDS = {
     "demo": "simulate a recording whose truth is known, fit it, show which channels carry what",
+    "screen": "find the channels that carry known variables, in seconds and without a model",
     "fit": "fit a model to a recording",
     "attribute": "find out which channels carry which space of a fitted model",
     "info": "show what is in the folder of a fitted model",
@@ -32,9 +33,7 @@ def parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     for name, what in COMMANDS.items():
         command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
         if argv[:1] == [name]:
-            {"demo": _demo, "fit": _fit, "attribute": _attribute, "info": _info, "reproduce": _reproduce}[name](
-                command
-            )
+            _OPTIONS[name](command)
             command.add_argument(
                 "--quiet", action="store_true", help="no progress, only the result, warnings and errors"
             )
@@ -94,55 +93,10 @@ FIT_EXAMPLE = (
 
 
 def _fit(fit: argparse.ArgumentParser) -> None:
-    from .spaces import options as space_options
-
     fit.epilog = FIT_EXAMPLE
     fit.add_argument("data", metavar="DATA", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
     fit.add_argument("--out", required=True, metavar="RUN", help="folder to write the model to")
-
-    spaces = fit.add_argument_group("spaces of the embedding, one or more")
-    for option, read in space_options():
-        flag, form = f"--{option.flag}", option.form
-        spaces.add_argument(flag, action="append", dest="spaces", metavar=form, type=read, help=option.help)
-    spaces.add_argument(
-        "--circular", type=_names, default=(), metavar="VAR[,VAR...]", help="variables that are angles"
-    )
-    spaces.add_argument("--period", type=float, help="full turn of the circular variables (2π)")
-    spaces.add_argument(
-        "--nuisance",
-        type=_names,
-        default=(),
-        metavar="NAME[,NAME...]",
-        help="spaces to be accounted for but not reported",
-    )
-
-    reading = fit.add_argument_group("what is what in the file")
-    reading.add_argument(
-        "--channels",
-        metavar="NAMES",
-        help="table: columns a,b,c or what they begin with, cell*; arrays: the name of the matrix",
-    )
-    reading.add_argument(
-        "--variables",
-        type=_names,
-        metavar="NAMES",
-        help="columns or arrays that are variables (in a table: those that a space names)",
-    )
-    reading.add_argument(
-        "--epochs", metavar="NAME", help="labels of epochs, such as trials (epoch, epochs or trial)"
-    )
-    reading.add_argument("--timestamps", metavar="NAME", help="time stamps (time)")
-
-    treatment = fit.add_argument_group("what is done to the channels (`ascribo attribute` does the same)")
-    treatment.add_argument(
-        "--bin-size", type=float, metavar="SECONDS", help="of .nwb files: width of the time bins"
-    )
-    treatment.add_argument(
-        "--smooth", type=float, metavar="SECONDS", help="standard deviation of a Gaussian, within epochs"
-    )
-    treatment.add_argument(
-        "--transform", choices=("sqrt", "zscore"), help="sqrt: makes the noise of counts even; zscore"
-    )
+    _recording(fit)
 
     training = fit.add_argument_group("training")
     for name, kind, default, text in (
@@ -163,6 +117,68 @@ def _fit(fit: argparse.ArgumentParser) -> None:
         help="whether time spaces see all dimensions or only their own (%(default)s)",
     )
     training.add_argument("--drop-constant", action="store_true", help="leave out channels that never change")
+
+
+SCREEN_EXAMPLE = (
+    "Example: ascribo screen rat.npz --follow position=x,y --discrete direction=direction:1 --out calls.csv"
+)
+
+
+def _screen(screen: argparse.ArgumentParser) -> None:
+    screen.epilog = SCREEN_EXAMPLE
+    screen.add_argument("data", metavar="DATA", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
+    screen.add_argument("--out", metavar="FILE", help="a .csv file to write the calls to")
+    screen.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
+    _recording(screen)
+
+
+def _recording(command: argparse.ArgumentParser) -> None:
+    """Spaces, what is what in the file, and what is done to the channels."""
+    from .spaces import options as space_options
+
+    spaces = command.add_argument_group("spaces of the embedding, one or more")
+    for option, read in space_options():
+        flag, form = f"--{option.flag}", option.form
+        spaces.add_argument(flag, action="append", dest="spaces", metavar=form, type=read, help=option.help)
+    spaces.add_argument(
+        "--circular", type=_names, default=(), metavar="VAR[,VAR...]", help="variables that are angles"
+    )
+    spaces.add_argument("--period", type=float, help="full turn of the circular variables (2π)")
+    spaces.add_argument(
+        "--nuisance",
+        type=_names,
+        default=(),
+        metavar="NAME[,NAME...]",
+        help="spaces to be accounted for but not reported",
+    )
+
+    reading = command.add_argument_group("what is what in the file")
+    reading.add_argument(
+        "--channels",
+        metavar="NAMES",
+        help="table: columns a,b,c or what they begin with, cell*; arrays: the name of the matrix",
+    )
+    reading.add_argument(
+        "--variables",
+        type=_names,
+        metavar="NAMES",
+        help="columns or arrays that are variables (in a table: those that a space names)",
+    )
+    reading.add_argument(
+        "--epochs", metavar="NAME", help="labels of epochs, such as trials (epoch, epochs or trial)"
+    )
+    reading.add_argument("--timestamps", metavar="NAME", help="time stamps (time)")
+
+    treatment = command.add_argument_group("what is done to the channels (`ascribo attribute` does the same)")
+    treatment.add_argument(
+        "--bin-size", type=float, metavar="SECONDS", help="of .nwb files: width of the time bins"
+    )
+    treatment.add_argument(
+        "--smooth", type=float, metavar="SECONDS", help="standard deviation of a Gaussian, within epochs"
+    )
+    treatment.add_argument(
+        "--transform", choices=("sqrt", "zscore"), help="sqrt: makes the noise of counts even; zscore"
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -192,3 +208,13 @@ def _at_least_one(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return number
+
+
+_OPTIONS = {
+    "demo": _demo,
+    "screen": _screen,
+    "fit": _fit,
+    "attribute": _attribute,
+    "info": _info,
+    "reproduce": _reproduce,
+}

@@ -1,0 +1,167 @@
+"""Do the calls of `ascribo.screen` keep their promise off the calibration grid, and with what power?
+
+Recordings of many situations (`situations_data`) in which tests of tuning go wrong: variables measured with error,
+functions of each other, without innovation, hidden latents that move with them, drift, sparse counts, outliers,
+lags, few time steps. Each recording is screened at q = 0.05 and, beside it, a cross-validated GLM with splines of
+all variables is fitted. Measured: the false discovery proportion (false calls over calls, of all spaces), power,
+which spaces had a note that says that the calls may mislead, and processor time. The intervals are bootstraps over
+recordings.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ascribo import figures
+from ascribo.data.recording import Recording
+from ascribo.screening import screen
+from ascribo.spaces.base import Space
+from ascribo.spaces.discrete import Discrete
+from ascribo.spaces.follow import Follow
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
+from experiments.shared.summaries import summary
+from experiments.validation.established_methods import cross_validated_glm
+from experiments.validation.situations_data import SITUATIONS, Situation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "measure", "run", "tables"]
+
+LEVEL = 0.05
+FULL = {"situations": list(SITUATIONS), "recordings": 20}
+QUICK = {"recordings": 3}
+WARNINGS = ("hidden company", "channels ahead", "redundant", "has a velocity")
+"""Notes that say that calls may be those of something else."""
+
+
+def cases(plan: Plan) -> list[Case]:
+    """The recordings of the situations."""
+    return [{"situation": name, "seed": seed} for name in plan["situations"] for seed in range(plan["recordings"])]
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """The rates of each situation with their intervals."""
+    names = dict.fromkeys(row["situation"] for row in result["rows"])
+    table = [_summarise(name, [row for row in result["rows"] if row["situation"] == name]) for name in names]
+    return {**result, "summary": table}
+
+
+def measure(situation: str, seed: int) -> Row:
+    """One recording, screened and fitted by the GLM."""
+    number = list(SITUATIONS).index(situation)
+    data = SITUATIONS[situation](np.random.default_rng([77, number, seed]))
+    recording, spaces, regressors = _recording(data)
+    began = time.process_time()
+    found = screen(recording, spaces, LEVEL)
+    middle = time.process_time()
+    glm = cross_validated_glm(recording, regressors, LEVEL)
+    return {
+        "situation": situation,
+        "seed": seed,
+        "screen": {**_rates(found.calls, data), "seconds": round(middle - began, 3)},
+        "glm": {**_rates(glm, data), "seconds": round(time.process_time() - middle, 3)},
+        "notes": sorted({note.kind for note in found.notes}),
+    }
+
+
+def _recording(data: Situation) -> tuple[Recording, dict[str, Space], dict[str, list[str]]]:
+    """The recording, its spaces, and the regressors of the GLM: values, or a column for each label."""
+    columns: dict[str, np.ndarray] = {}
+    spaces: dict[str, Space] = {}
+    regressors: dict[str, list[str]] = {}
+    for name, values in data.variables.items():
+        if values.ndim == 1:
+            columns[name], spaces[name] = values, Discrete(name, dim=2)
+            values = (values[:, None] == np.unique(values)[1:]).astype(float)
+            regressors[name] = [f"{name} is {k}" for k in range(values.shape[1])]
+        else:
+            regressors[name] = [f"{name}{k}" for k in range(values.shape[1])]
+            spaces[name] = Follow(regressors[name], dim=values.shape[1])
+        columns |= dict(zip(regressors[name], values.T, strict=True))
+    return Recording(data.channels, pd.DataFrame(columns)), spaces, regressors
+
+
+def _rates(calls: pd.DataFrame, data: Situation) -> Row:
+    called = np.concatenate([calls.loc[calls["space"] == name, "called"] for name in data.truth])
+    truth = np.concatenate(list(data.truth.values()))
+    return {
+        "fdp": round(float((called & ~truth).sum() / max(1, called.sum())), 4),
+        "power": round(float((called & truth).sum() / max(1, truth.sum())), 4),
+    }
+
+
+def _summarise(name: str, rows: list[Row]) -> Row:
+    out: Row = {"situation": name, "recordings": len(rows)}
+    for method in ("screen", "glm"):
+        for key in ("fdp", "power"):
+            found = summary([row[method][key] for row in rows], draws=2_000)
+            out[f"{method}_{key}"] = round(found["mean"], 4)
+            out[f"{method}_{key}_ci95"] = [round(value, 4) for value in found["ci95"]]
+        out[f"{method}_seconds"] = round(float(np.mean([row[method]["seconds"] for row in rows])), 2)
+    out["warned"] = round(float(np.mean([bool({*row["notes"]} & {*WARNINGS}) for row in rows])), 3)
+    kinds = sorted({kind for row in rows for kind in row["notes"]})
+    out["notes"] = {kind: round(float(np.mean([kind in row["notes"] for row in rows])), 3) for kind in kinds}
+    out["rate_kept"] = bool(out["screen_fdp_ci95"][1] < 0.10)
+    out["power_kept"] = bool(out["screen_power"] >= out["glm_power"] - 0.02)
+    return out
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: each situation."""
+    rows = [
+        {
+            "situation": each["situation"],
+            "FDR": each["screen_fdp"],
+            "95% interval": "{:.2f} to {:.2f}".format(*each["screen_fdp_ci95"]),
+            "power": each["screen_power"],
+            "GLM FDR": each["glm_fdp"],
+            "GLM power": each["glm_power"],
+            "warned": each["warned"],
+            "seconds": each["screen_seconds"],
+            "kept": "yes" if each["rate_kept"] and each["power_kept"] else "NO",
+        }
+        for each in result["summary"]
+    ]
+    return {f"Screening at q = {LEVEL}, beside a cross-validated GLM": pd.DataFrame(rows)}
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """False discovery rate with its interval and power of each situation, screening and GLM."""
+    rows = result["summary"]
+    ax = figures.new_axes(ax, (6.4, 1.2 + 0.24 * len(rows)))
+    for k, (method, label) in enumerate((("screen", "screen"), ("glm", "cross-validated GLM"))):
+        at, colour = np.arange(len(rows)) + 0.2 * (k - 0.5), figures.PALETTE[k]
+        low, high = np.array([row[f"{method}_fdp_ci95"] for row in rows]).T
+        ax.hlines(at, low, high, color=colour, linewidth=1.2)
+        rates, power = ([row[f"{method}_{key}"] for row in rows] for key in ("fdp", "power"))
+        ax.plot(rates, at, "o", color=colour, markersize=4, label=f"{label}: false discovery rate")
+        ax.plot(power, at, "|", color=colour, markersize=8, label=f"{label}: power")
+    ax.axvline(LEVEL, color=figures.FAINT, linestyle=":", linewidth=1)
+    ax.set_yticks(range(len(rows)), [row["situation"] for row in rows], fontsize=7.5)
+    ax.invert_yaxis()
+    ax.set(xlim=(-0.01, 1.02))
+    figures.tidy(ax)
+    ax.legend(fontsize=7, frameon=False, loc="center")
+    return ax
+
+
+def _line(row: Row) -> str:
+    found = row["screen"]
+    return f"{row['situation']}, {row['seed']}: FDP {found['fdp']:.2f}, power {found['power']:.2f}"
+
+
+run = experiment(
+    *("situations", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(measure, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol={"level": LEVEL, "spaces": "Follow or Discrete; the GLM has cubic splines with 6 knots, 20 blocks"},
+)

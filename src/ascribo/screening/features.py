@@ -1,0 +1,102 @@
+"""Features of variables and channels, all of them within epochs: a lag never crosses an epoch's edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import signal, stats
+
+__all__ = ["averages", "components", "dummies", "earlier", "normal_scores", "standardise", "trend", "waves"]
+
+SORTED = 200_000
+"""Time steps that ranks are taken from; in longer recordings from so many, evenly spaced."""
+
+
+def standardise(values: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and variance 1, zeros where nothing changes; NaN is left out and becomes 0.
+
+    >>> standardise(np.array([[1.0, 5.0], [3.0, 5.0], [np.nan, 5.0]]))
+    array([[-1.,  0.],
+           [ 1.,  0.],
+           [ 0.,  0.]])
+    """
+    known = np.isfinite(values)
+    count = np.maximum(known.sum(0), 1)
+    centred = np.where(known, values - np.where(known, values, 0).sum(0) / count, 0.0)
+    spread = np.sqrt(np.square(centred).sum(0) / count)
+    return centred / np.where(spread > 1e-9 * (1 + np.abs(centred).max(0, initial=0)), spread, np.inf)
+
+
+def waves(values: np.ndarray, count: int, low: float, high: float, seed: int = 0) -> np.ndarray:
+    """Cosines and sines along random directions, of frequencies from `low` to `high`, the faster the lower.
+
+    Sums of them are smooth functions of all columns together. values : (time, k), standardised.
+    Returns (time, 2 count).
+    """
+    rng = np.random.default_rng(seed)
+    frequency = np.geomspace(low, high, count)
+    direction = rng.standard_normal((values.shape[1], count))
+    direction *= frequency / np.linalg.norm(direction, axis=0)
+    phase, height = values @ direction, np.minimum(1, 1 / frequency)
+    return np.concatenate([height * np.cos(phase), height * np.sin(phase)], axis=1)
+
+
+def trend(rows: np.ndarray, steps: int, count: int) -> np.ndarray:
+    """Slow cosines of time at some time steps of `steps`: (rows, count)."""
+    return np.cos(np.pi * np.arange(1, count + 1) * (rows[:, None] + 0.5) / steps) * np.sqrt(2)
+
+
+def earlier(first: np.ndarray, lag: int) -> np.ndarray:
+    """The time step `lag` before each, or the first of its epoch; `first` as of `segment_bounds`.
+
+    >>> earlier(np.array([0, 0, 0, 3, 3]), 2)
+    array([0, 0, 0, 3, 3])
+    """
+    return np.maximum(np.arange(len(first)) - lag, first)
+
+
+def normal_scores(channels: np.ndarray) -> np.ndarray:
+    """Each channel's ranks as quantiles of a normal distribution, ties in the middle: (time, channel) float32.
+
+    Outliers lose their weight, and what a channel says about a variable is kept.
+    """
+    out = np.empty(channels.shape, dtype=np.float32)
+    few = np.linspace(0, len(channels) - 1, min(len(channels), SORTED)).astype(int)
+    for k in range(channels.shape[1]):
+        ordered = np.sort(channels[few, k])
+        below = np.searchsorted(ordered, channels[:, k], side="left")
+        rank = (below + np.searchsorted(ordered, channels[:, k], side="right")) / 2
+        out[:, k] = stats.norm.ppf(np.clip(rank, 0.5, len(few) - 0.5) / len(few))
+    return standardise(out).astype(np.float32)
+
+
+def components(channels: np.ndarray, count: int) -> np.ndarray:
+    """Leading principal components, standardised: (time, count) float32."""
+    few = channels[np.linspace(0, len(channels) - 1, min(len(channels), 20_000)).astype(int)]
+    direction = np.linalg.eigh(few.T @ few)[1][:, ::-1][:, :count]
+    return standardise(channels @ direction).astype(np.float32)
+
+
+def averages(values: np.ndarray, decay_times: Sequence[float], first: np.ndarray) -> np.ndarray:
+    """Exponential averages of the past up to now, within epochs: (time, k, decay times) float32.
+
+    decay_times : in time steps; at an epoch's first step the average is the value there.
+    """
+    out = np.empty((*values.shape, len(decay_times)), dtype=np.float32)
+    starts = np.unique(first)
+    for a, b in zip(starts, [*starts[1:], len(first)], strict=True):
+        for k, tau in enumerate(decay_times):
+            decay = np.exp(-1 / tau)
+            begin = decay * values[a : a + 1]
+            out[a:b, :, k] = signal.lfilter([1 - decay], [1, -decay], values[a:b], axis=0, zi=begin)[0]
+    return out
+
+
+def dummies(values: np.ndarray, most: int) -> np.ndarray:
+    """The most frequent labels' columns, the others pooled: at most `most` columns, each of them centred."""
+    if values.shape[1] > most:
+        order = np.argsort(-values.sum(0), kind="stable")
+        rare = values[:, order[most - 1 :]].sum(1, keepdims=True)
+        values = np.concatenate([values[:, order[: most - 1]], rare], axis=1)
+    return values - values.mean(0)

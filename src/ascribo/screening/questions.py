@@ -1,0 +1,208 @@
+"""What is asked about a space: which of its features are looked at, and all that is conditioned on.
+
+Two questions. *Innovation*: does the channel tell of what is new in the space's variables, the part that their own
+past (some time steps ago) and the past of all channels do not tell? *Level*, for variables without innovation such
+as a position on a wheel that turns evenly: does the channel tell of their values, whatever was before? In both, the
+other spaces are conditioned on, now, before and after, in joint functions with the past of the channels too, which
+stands for what is hidden; and so is slow drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .features import averages, components, earlier, trend, waves
+
+__all__ = [
+    "History",
+    "Question",
+    "Variable",
+    "channel_history",
+    "choose_lag",
+    "run_starts",
+    "whiten",
+]
+
+LAGS = (1, 2, 3, 4, 6, 8, 11, 16, 23)
+"""Lags, in time steps, that the past may lie back."""
+ALIKE = 0.9
+"""Autocorrelation down to which the past may fall: what is beyond is new enough to be asked about."""
+AROUND = (1, 2, 4, 8)
+"""Time steps before and after, at which other variables are conditioned on."""
+DECAY_TIMES = (1.0, 4.0, 15.0)
+"""Time steps over which the past of the channels is averaged."""
+COMPONENTS, INTERACTING = 12, 8
+"""Principal components of the channels whose past is conditioned on, and those in products with variables."""
+USUAL_CHANGE = np.sqrt(2 * (1 - ALIKE))
+"""Standard deviation of the change over the lag, of a variable of variance one."""
+CHANNELS_AT_ONCE = 64
+ENOUGH = 8_000
+"""Time steps from which on the number of features is not limited; shorter recordings have fewer."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The variables of a space: values (time, k), standardised or labels in centred columns; how far their past is.
+
+    past : (time,) index of each step's past, `lag` before it. innovation : False: only the level can be asked.
+    seldom : True if it stands still most of the time.
+    """
+
+    values: np.ndarray
+    categorical: bool
+    past: np.ndarray
+    lag: int
+    innovation: bool
+    seldom: bool = False
+
+    def narrow(self, most: int) -> np.ndarray:
+        """The values, or as many random mixtures of them as `most` if there are more."""
+        if self.values.shape[1] <= most:
+            return self.values
+        mix = np.random.default_rng(5).standard_normal((self.values.shape[1], most))
+        return self.values @ (mix / np.sqrt(self.values.shape[1]))
+
+    def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
+        """Features of the values at some time steps: themselves and waves of them, or the labels."""
+        own = self.values[rows]
+        return own if self.categorical else np.concatenate([own, waves(own, count, 0.5, high)], axis=1)
+
+
+def choose_lag(values: np.ndarray, first: np.ndarray) -> int:
+    """The shortest lag at which the autocorrelation has fallen to `ALIKE`."""
+    power = np.square(values).sum()
+    for lag in LAGS:
+        if (values * values[earlier(first, lag)]).sum() <= ALIKE * power:
+            return lag
+    return LAGS[-1]
+
+
+def run_starts(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """The first step of the run of equal values that each step belongs to, within epochs: (time,)."""
+    new = np.r_[True, (values[1:] != values[:-1]).any(1) | (first[1:] != first[:-1])]
+    return np.flatnonzero(new)[np.cumsum(new) - 1]
+
+
+@dataclass(frozen=True)
+class History:
+    """The channels' past: averages of their principal components, (time, component, decay time)."""
+
+    averages: np.ndarray
+
+    @property
+    def recent(self) -> np.ndarray:
+        """(time, component): what products with variables are made of."""
+        return self.averages[:, :, 1]
+
+
+def channel_history(scores: np.ndarray, first: np.ndarray, index: np.ndarray) -> History:
+    """The past of the channels at the time steps `index`."""
+    count = max(3, round(COMPONENTS * min(1, len(first) / ENOUGH)))
+    return History(averages(components(scores, count), DECAY_TIMES, first)[index])
+
+
+def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:
+    """The channels less what their own past says, by fits to the other blocks: (time, channel) float32."""
+    out = scores.copy()
+    for a in range(0, scores.shape[1], CHANNELS_AT_ONCE):
+        part = slice(a, a + CHANNELS_AT_ONCE)
+        own = averages(scores[:, part], DECAY_TIMES, first)[index]
+        gram = np.stack([np.einsum("tcs,tcr->csr", own[b], own[b], optimize=True) for b in blocks]).astype(float)
+        cross = np.stack([np.einsum("tcs,tc->cs", own[b], scores[b, part], optimize=True) for b in blocks])
+        small = 1e-3 * len(scores) * np.eye(len(DECAY_TIMES))
+        for k, b in enumerate(blocks):
+            right = (cross.sum(0) - cross[k]).astype(float)[..., None]
+            weights = np.linalg.solve(gram.sum(0) - gram[k] + small, right)[..., 0]
+            out[b, part] -= np.einsum("tcs,cs->tc", own[b], weights)
+    return out
+
+
+@dataclass(frozen=True)
+class Question:
+    """One space's question. `parts(rows)` gives the features at some time steps.
+
+    space : the space asked about. others : those that are conditioned on. history : None with the level question.
+    channels : (time, channel), whitened. reach : time steps by which channels may lead or lag.
+    """
+
+    space: Variable
+    others: Mapping[str, Variable]
+    history: History | None
+    channels: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    reach: int = 0
+
+    def count(self, number: int) -> int:
+        """So many features, or fewer in a short recording."""
+        return max(2, round(number * min(1, len(self.first) / ENOUGH)))
+
+    def parts(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What is conditioned on (of variables; of the channels' past), features of the space, channels."""
+        given, past, joint = (
+            [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)],
+            [np.zeros((len(rows), 0))],
+            [],
+        )
+        around = (*AROUND, self.reach) if self.reach else AROUND
+        for other in self.others.values():
+            values = other.narrow(8)
+            given.append(other.functions(rows, self.count(24)))
+            given += [values[self._before(rows, lag)] for lag in around]
+            given += [values[self._after(rows, lag)] for lag in around]
+            joint.append(values[rows])
+            if self.reach and not other.categorical:
+                shifted = self._before(rows, self.reach), self._after(rows, self.reach)
+                given += [waves(values[index], self.count(8), 0.5, 6.0) for index in shifted]
+        if self.space.innovation:
+            index = self._past(rows, 0)
+            for each in (self.space, *self.others.values()):
+                values = each.narrow(8)
+                given.append(each.functions(index, self.count(16)))
+                given += [values[self._past(rows, more)] for more in (1, 5)]
+                joint.append(values[index])
+            given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
+        if self.history is not None:
+            flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
+            past += [flat, waves(self.history.averages[rows][:, :, 0], self.count(32), 0.2, 1.5)]
+            past.append(waves(flat, self.count(32), 0.1, 1.0))
+            for other in self.others.values():
+                values = other.narrow(8)[rows]
+                given.append(_products(values, recent[:, :INTERACTING]))
+                past.append(_products(waves(values, self.count(6), 0.5, 4.0, seed=3), recent[:, :4]))
+                past.append(
+                    waves(np.concatenate([values, recent[:, :6]], axis=1), self.count(32), 0.3, 2.0, seed=2)
+                )
+        return np.concatenate(given, 1), np.concatenate(past, 1), self._features(rows), self.channels[rows]
+
+    def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
+        return np.maximum(rows - lag, self.first[rows])
+
+    def _after(self, rows: np.ndarray, lag: int) -> np.ndarray:
+        return np.minimum(rows + lag, self.last[rows])
+
+    def _past(self, rows: np.ndarray, more: int) -> np.ndarray:
+        return np.maximum(self.space.past[rows] - self.reach - more, self.first[rows])
+
+    def _features(self, rows: np.ndarray) -> np.ndarray:
+        own = self.space.narrow(8)
+        out = [self.space.functions(rows, self.count(24))]
+        if self.reach:
+            for index in (self._before(rows, self.reach), self._after(rows, self.reach)):
+                out.append(self.space.functions(index, self.count(8), 3.0))
+        if self.others:
+            everything = [own[rows], *(other.narrow(8)[rows] for other in self.others.values())]
+            out.append(waves(np.concatenate(everything, axis=1), self.count(16), 0.3, 3.0, seed=1))
+        if self.history is not None:
+            out.append(_products(own[rows], self.history.recent[rows][:, :INTERACTING]))
+        if self.space.innovation and not self.space.categorical:
+            change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
+            out.append(0.5 * waves(change, self.count(8), 0.5, 3.0))
+        return np.concatenate(out, axis=1)
+
+
+def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return 0.5 * (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)

@@ -1,0 +1,50 @@
+"""Features stay within epochs."""
+
+import numpy as np
+
+from ascribo.data.segments import segment_bounds
+from ascribo.screening.features import averages, earlier, normal_scores, standardise
+from ascribo.screening.questions import Question, Variable, channel_history, run_starts
+
+
+def test_no_lag_and_no_average_crosses_an_edge():
+    rng = np.random.default_rng(0)
+    epochs = np.repeat(np.arange(4), 300)
+    first, last = segment_bounds(epochs)
+
+    def parts(rng_other):
+        values = {name: rng.normal(size=(1200, 1)) for name in "ab"} if rng_other is None else rng_other
+        made = {name: Variable(value, False, earlier(first, 8), 8, True) for name, value in values.items()}
+        channels = np.concatenate(list(values.values()), axis=1).astype(np.float32)
+        history = channel_history(channels, first, earlier(first, 8))
+        asked = Question(made["a"], {"b": made["b"]}, history, channels, first, last, reach=10)
+        return values, asked.parts(np.arange(300, 600))
+
+    values, before = parts(None)
+    # whatever stands in other epochs must not show, but for the principal axes, which are of the whole recording
+    order = np.r_[600:900, 300:600, 900:1200, 0:300]
+    _, after = parts({name: value[order] for name, value in values.items()})
+    for one, two in zip((before[0], before[2], before[3]), (after[0], after[2], after[3]), strict=True):
+        np.testing.assert_allclose(np.abs(one).mean(0), np.abs(two).mean(0), rtol=0.35, atol=0.05)
+    np.testing.assert_array_equal(before[3], after[3])
+
+
+def test_averages_begin_anew_in_each_epoch():
+    values = np.r_[np.zeros(5), np.full(5, 7.0)][:, None]
+    first = segment_bounds(np.repeat([0, 1], 5))[0]
+    np.testing.assert_allclose(averages(values, (4.0,), first)[:, 0, 0], values[:, 0], rtol=1e-6)
+
+
+def test_runs_of_equal_values_end_at_edges():
+    labels = np.array([0, 0, 1, 1, 1, 0, 0, 0])[:, None]
+    assert run_starts(labels, np.zeros(8, int)).tolist() == [0, 0, 2, 2, 2, 5, 5, 5]
+    assert run_starts(labels, np.array([0, 0, 0, 0, 4, 4, 4, 4])).tolist() == [0, 0, 2, 2, 4, 5, 5, 5]
+
+
+def test_normal_scores_bear_outliers_ties_and_channels_that_never_change():
+    rng = np.random.default_rng(0)
+    channels = np.stack([rng.standard_cauchy(2000), rng.poisson(0.05, 2000), np.ones(2000)], axis=1)
+    scores = normal_scores(channels)
+    assert np.abs(scores[:, 0]).max() < 4 and np.isfinite(scores).all()
+    assert len(np.unique(scores[:, 1])) == len(np.unique(channels[:, 1])) and not scores[:, 2].any()
+    assert standardise(np.full((4, 1), np.nan)).tolist() == [[0.0]] * 4

@@ -1,0 +1,144 @@
+"""Screening finds the channels that carry known variables, keeps its rate, and says where it cannot answer."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ascribo as asc
+from experiments.validation.situations import _recording
+from experiments.validation.situations_data import SITUATIONS
+
+SPACES = {"a": asc.Follow("a0", 1), "b": asc.Follow("b0", 1)}
+
+
+def rates(name, seeds):
+    """Mean false discovery proportion and power over recordings of a situation, and the kinds of notes."""
+    out, kinds = [], []
+    for seed in seeds:
+        data = SITUATIONS[name](np.random.default_rng(seed))
+        recording, spaces, _ = _recording(data)
+        found = asc.screen(recording, spaces)
+        called = np.concatenate([found.calls.loc[found.calls.space == s, "called"] for s in data.truth])
+        truth = np.concatenate(list(data.truth.values()))
+        out.append(((called & ~truth).sum() / max(1, called.sum()), (called & truth).sum() / max(1, truth.sum())))
+        kinds.append({(note.space, note.kind) for note in found.notes})
+    return *np.mean(out, axis=0), kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("b is sin 2πa plus a little", 0.9),
+        ("heavy-tailed noise (t, 1.5)", 0.9),
+        ("channels drift", 0.9),
+        ("interactions only", 0.9),
+        ("periodic variables", 0.9),
+        ("2,000 steps", 0.8),
+    ],
+)
+def test_rate_and_power(name, least):
+    wrong, power, _ = rates(name, (0, 1))
+    assert wrong <= 0.08 and power >= least
+
+
+def test_variables_measured_with_error_are_smoothed_and_it_is_said():
+    wrong, power, kinds = rates("tracker noise 30%, correlation 0.7", (0, 1))
+    assert wrong <= 0.1 and power >= 0.9
+    assert all({("a", "measured with error"), ("b", "measured with error")} <= each for each in kinds)
+
+
+def test_channels_that_run_ahead_are_found_and_it_is_said():
+    wrong, power, kinds = rates("channels lead or lag by up to 10", (0,))
+    assert wrong <= 0.1 and power >= 0.9 and ("a", "channels ahead") in kinds[0]
+
+
+def test_spaces_that_say_the_same_are_both_called_and_it_is_said():
+    wrong, power, kinds = rates("a zone label of a beside a", (0,))
+    assert wrong <= 0.1 and power >= 0.9
+    assert {("a", "redundant"), ("b", "redundant")} & kinds[0]
+
+
+def test_a_variable_without_innovation_is_asked_by_its_level():
+    data = SITUATIONS["an angle at constant speed"](np.random.default_rng(0))
+    recording, spaces, _ = _recording(data)
+    found = asc.screen(recording, spaces)
+    asked = found.calls.groupby("space")["question"].first()
+    assert asked["a"] == "level" and asked["b"] == "innovation"
+    assert "no innovation" in {note.kind for note in found.notes if note.space == "a"}
+
+
+def small(steps=3_000, seed=0):
+    """Channels 0 to 4 carry a, 5 to 9 carry b, 10 to 14 nothing; all but the last, which never changes."""
+    rng = np.random.default_rng(seed)
+    paths = np.zeros((steps, 2))
+    for t, push in enumerate(rng.normal(size=(steps, 2))):
+        paths[t] = 0.98 * paths[t - 1] + 0.2 * push
+    X = np.repeat(np.concatenate([paths, np.zeros((steps, 1))], axis=1), 5, axis=1) + rng.normal(size=(steps, 15))
+    X[:, 14] = 3.0
+    return X, pd.DataFrame(paths, columns=["a0", "b0"])
+
+
+def called(found, space):
+    own = found.calls[found.calls["space"] == space]
+    return np.flatnonzero(own["called"]).tolist()
+
+
+def test_missing_values_are_left_out():
+    X, table = small()
+    table.loc[500:700, "a0"] = np.nan
+    X[500:701] = 50.0 * np.random.default_rng(3).normal(size=(201, 15))
+    found = asc.screen(asc.Recording(X, table), SPACES)
+    assert set(range(5)) <= set(called(found, "a")) <= set(range(5)) | {10}
+    assert np.isfinite(found.calls["p"]).all()
+
+
+def test_what_cannot_be_asked_is_refused_with_a_note():
+    X, table = small()
+    for bad in (table.assign(a0=np.nan), table.assign(a0=0.0)):
+        found = asc.screen(asc.Recording(X, bad), {"a": asc.Follow("a0", 1)})
+        assert not found.calls["called"].any() and found.calls["p"].isna().all()
+        assert [note.kind for note in found.notes] == ["no variation"]
+    found = asc.screen(asc.Recording(X[:100], table[:100]), SPACES)
+    assert not found.calls["called"].any() and {"too short"} == {note.kind for note in found.notes}
+    rare = pd.DataFrame({"label": np.repeat(["x", "y", "x"], 1000)})
+    found = asc.screen(asc.Recording(X, rare), {"label": asc.Discrete("label", 1)})
+    assert not found.calls["called"].any()
+    assert "changes too seldom" in {note.kind for note in found.notes}
+
+
+def test_random_labels_and_random_walks_that_nothing_carries_are_not_called():
+    X, _ = small(5_000)
+    rng = np.random.default_rng(9)
+    table = pd.DataFrame({"label": rng.integers(0, 300, 5_000), "walk": np.cumsum(rng.normal(size=5_000))})
+    found = asc.screen(asc.Recording(X, table), {"l": asc.Discrete("label", 2), "w": asc.Follow("walk", 1)})
+    assert found.calls["called"].sum() <= 1
+    assert "many labels" in {note.kind for note in found.notes}
+
+
+def test_epochs_scores_order_and_repetition():
+    X, table = small()
+    recording = asc.Recording(X, table, epochs=np.repeat(np.arange(30), 100))
+    found, again = asc.screen(recording, SPACES), asc.screen(recording, SPACES)
+    pd.testing.assert_frame_equal(found.calls, again.calls)
+    assert set(range(5)) <= set(called(found, "a")) and set(range(5, 10)) <= set(called(found, "b"))
+    assert len(called(found, "a")) <= 6 and 14 not in called(found, "a")
+    table = found.calls
+    assert list(table) == ["channel", "space", "score", "ci_low", "ci_high", "p", "q", "called", "question"]
+    assert (table.ci_low <= table.score).all() and (table.score <= table.ci_high).all()
+    assert table.score.max() < 1 and table.score[table.called].min() > 0.01
+
+
+def test_nuisance_spaces_are_accounted_for_and_not_reported():
+    X, table = small()
+    spaces = {"a": SPACES["a"], "b": asc.Follow("b0", 1, nuisance=True), "rest": asc.Time(2)}
+    assert set(asc.screen(asc.Recording(X, table), spaces).calls["space"]) == {"a"}
+
+
+def test_errors_say_what_is_wrong():
+    X, table = small(600)
+    with pytest.raises(ValueError, match="no variable is called"):
+        asc.screen(asc.Recording(X, table), {"a": asc.Follow("a", 1)})
+    with pytest.raises(ValueError, match="false discovery rate"):
+        asc.screen(asc.Recording(X, table), SPACES, q=2)
+    with pytest.raises(ValueError, match="no space with variables"):
+        asc.screen(asc.Recording(X, table), {"rest": asc.Time(2)})
