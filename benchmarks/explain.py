@@ -29,7 +29,7 @@ from ascribo import explain
 from experiments.labelfree.common import pretext_models
 from experiments.labelfree.data import images
 from experiments.labelfree.networks import Reconstruction
-from experiments.shared.rows import machine, write_json
+from experiments.shared.results import code, machine, write_json
 
 HERE = Path(__file__).parent
 console = Console(stderr=True)
@@ -136,7 +136,10 @@ def main() -> int:
                 worst = explain.completeness_residual(model.encoder, test[:n], scores)
                 found[method][side] = float(np.median(worst))
     held = verdict(found)
-    write_json(Path(args.out), {"machine": machine(), "arguments": vars(args), "found": found, "held": held})
+    write_json(
+        Path(args.out),
+        {"machine": machine(), "code": code(), "arguments": vars(args), "found": found, "held": held},
+    )
     return 0 if all(held.values()) else 1
 
 

@@ -209,9 +209,10 @@ def _as_fitted(prepared: Any, parameters: dict[str, Tensor]) -> Any:
 
 def _correlation(guess: np.ndarray, truth: np.ndarray, orders: int) -> dict[str, float]:
     """Spearman's correlation over blocks, and its p-value from random orders of the blocks."""
-    rho = float(stats.spearmanr(guess, truth).statistic)
+    spearman: Any = stats.spearmanr
+    rho = float(spearman(guess, truth).statistic)
     rng = np.random.default_rng(0)
-    null = [stats.spearmanr(rng.permutation(guess), truth).statistic for _ in range(orders)]
+    null = [spearman(rng.permutation(guess), truth).statistic for _ in range(orders)]
     return {"rho": rho, "p": float((1 + np.sum(np.array(null) >= rho)) / (1 + orders)), "n": len(guess)}
 
 
@@ -248,7 +249,7 @@ def _channels(device: str, **plan: Any) -> Row:
     assert data.truth is not None
     truth = data.truth.sel(space="position").values  # every channel carries the rest
     for method in ("integrated_gradients", "gradient_shap", "saliency", "deeplift", "feature_ablation"):
-        scores = explain.features(model, data, index=index, method=method, space="position")
+        scores: Any = explain.features(model, data, index=index, method=method, space="position")
         found[f"label-free {method}"] = float(auroc(np.abs(scores).mean("time").values, truth))
     for method in ("inverted_neuron_gradient", "neuron_gradient", "unique_variance"):
         found[f"map: {method}"] = model.attribute(data, method=method).auroc(data.truth, "position")

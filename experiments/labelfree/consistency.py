@@ -88,7 +88,7 @@ def _mnist(device: torch.device, **plan: Any) -> Row:
     tell = partial(say, enabled=True)
     options = {"epochs": plan["epochs"], "device": device, "budget": plan["budget"]}
     done = pretext_models("denoising", data, [0], **options, progress=lambda text: tell(f"mnist {text}"))
-    model = done.models[0]
+    model: Any = done.models[0]
     test = torch.from_numpy(data.test).to(device)
     row = {"data": data.name, "epochs": len(done.test_losses), "test_loss": min(v[0] for v in done.test_losses)}
     methods = ("integrated_gradients", "gradient_shap", "saliency", "deeplift")
@@ -98,7 +98,7 @@ def _mnist(device: torch.device, **plan: Any) -> Row:
     based = {"loss": Reconstruction(model.decoder), "views": lambda x: (x + noise)[:, None]}
     checkpoints = []
     for state in done.checkpoints or [model.state_dict()]:
-        kept = type(model)().to(device)
+        kept: Any = type(model)().to(device)
         kept.load_state_dict(state)
         checkpoints.append((1e-3, kept.encoder, Reconstruction(kept.decoder)))
     jobs = {
@@ -145,7 +145,8 @@ def _ecg_examples(device: torch.device, **plan: Any) -> Row:
     split = len(order) * 4 // 5
     x, held = (torch.from_numpy(beats[part]).to(device) for part in (order[:split], order[split:]))
     done = _ecg(device, x, held, plan["widths"][1], plan)
-    model, count = done.models[0], plan["explained"]
+    model: Any = done.models[0]
+    count = plan["explained"]
     row = {"data": name, "epochs": len(done.test_losses), "test_loss": min(v[0] for v in done.test_losses)}
     loss = Reconstruction(model.decoder, power=1)
     checkpoints = []
@@ -198,10 +199,13 @@ def _simclr(device: torch.device, **plan: Any) -> Row:
 def _shifts(encoder: Any, x: Tensor, baseline: Any, methods: tuple[str, ...], sizes: tuple[int, ...], points: int):
     """Latent shift by method, by the scores as they are and by their size: {method: {size: interval}}."""
     found: dict[str, Any] = {}
-    options = {"integrated_gradients": {"points": points}, "gradient_shap": {"samples": points}}
+    options: dict[str, dict[str, Any]] = {
+        "integrated_gradients": {"points": points},
+        "gradient_shap": {"samples": points},
+    }
     chunk = 2048 if x.is_cuda and x.ndim < 4 else 256  # steps of a recurrent encoder are many and small
     for method in methods:
-        scores = explain.features(
+        scores: Any = explain.features(
             encoder, x, method=method, baseline=baseline, batch_size=chunk, **options.get(method, {})
         )
         for name, ranked in ((method, scores), (f"{method}, absolute", scores.abs())):

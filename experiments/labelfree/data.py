@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import ndimage
@@ -36,7 +37,7 @@ def images(train: int | None = None, test: int | None = None) -> Images:
         x, y, x_test, y_test = parts[0][:train], parts[1][:train], parts[2][:test], parts[3][:test]
         name, largest = "MNIST", 255
     else:
-        digits = load_digits()
+        digits: Any = load_digits()
         large = np.repeat(np.repeat(digits.images, 3, 1), 3, 2)  # 8 x 8 to 24 x 24, then a frame
         large = np.pad(large, ((0, 0), (2, 2), (2, 2)))
         x, y, x_test, y_test = (

@@ -77,7 +77,8 @@ def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> R
         maps[task], scores[task] = [], []
         for model in done.models:
             shap = {"method": "gradient_shap", "noise": noise, "batch_size": 2048}
-            maps[task].append(explain.features(model.encoder, test, **shap).cpu().numpy())
+            own: Any = explain.features(model.encoder, test, **shap)
+            maps[task].append(own.cpu().numpy())
             scores[task].append(explain.examples(model.encoder, train, few).values)
     found = {}
     for a, b in combinations(TASKS, 2):

@@ -109,6 +109,7 @@ def _one(seed: int, device: str, **plan: Any) -> Row:
 
 def _ranks(encoder: Any, x: Tensor, method: str, seed: int) -> Tensor:
     """Place of each pixel in the order of importance, 0 for the first: (image, pixel) int16."""
+    scores: Any
     if method == "random":
         scores = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)).to(x)
     else:

@@ -101,7 +101,8 @@ def _stack(name: str, models: list[tuple[str, float, int]], device: str, **plan:
     found = []
     for (kind, b, seed), model, loss in zip(models, done.models, np.min(done.test_losses, axis=0), strict=True):
         shap = {"method": "gradient_shap", "samples": plan["samples"], "unit": "all"}
-        scores = explain.features(model.encoder, test, **shap, batch_size=500).cpu().numpy()
+        every: Any = explain.features(model.encoder, test, **shap, batch_size=500)
+        scores = every.cpu().numpy()
         between, entropy = explain.unit_correlation(scores), explain.unit_entropy(scores)
         found.append(
             {
@@ -133,7 +134,8 @@ def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
         shown[f"{name}: units of VAEs"] = means.reset_index()
         known = table.dropna()
         for k, what in enumerate(("correlation", "entropy")):
-            rho = spearmanr(known["beta"], known[what]).statistic
+            found: Any = spearmanr(known["beta"], known[what])
+            rho = found.statistic
             lines.append({"data": name, "β with": what, "ours": f"{rho:.2f}", "paper": f"{PUBLISHED[name][k]:.2f}"})
     shown["Spearman's correlation"] = pd.DataFrame(lines)
     return shown
