@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import pandas as pd
@@ -157,6 +157,32 @@ class SharedEmbedding(ContrastiveEstimator):
                     z[:, whole[space]] = values[:, here[space]]
             out[name] = z
         return out[session] if single else out
+
+    @overload
+    def attribute(
+        self,
+        recordings: Mapping[str, Any],
+        session: None = None,
+        y: Mapping[str, Any] | None = None,
+        *,
+        method: str = ...,
+        samples: int | Literal["all"] | None = ...,
+        aggregate: str = ...,
+        loss: str = ...,
+    ) -> dict[str, AttributionMaps]: ...
+
+    @overload
+    def attribute(
+        self,
+        recordings: Any,
+        session: str,
+        y: Any = None,
+        *,
+        method: str = ...,
+        samples: int | Literal["all"] | None = ...,
+        aggregate: str = ...,
+        loss: str = ...,
+    ) -> AttributionMaps: ...
 
     def attribute(
         self,
