@@ -1,4 +1,4 @@
-# make demo | test | bench | same | clean. Each sets up what it needs first.
+# make demo | quick | test | bench | same | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -8,7 +8,7 @@ OLD    ?= 0c7afd2
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: .venv demo test bench same clean
+.PHONY: quick .venv demo test bench same clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -26,6 +26,13 @@ $(CEBRA)/stamp: benchmarks/constraints-cebra.txt
 
 demo: .venv
 	$(VENV)/bin/ascribo demo --out runs/demo
+
+# The inner loop, under a minute: no type checker, no test that takes long (tests/conftest.py lists them).
+quick: .venv
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python -m pytest -n 2 -q --quick tests
 
 test: .venv
 	$(VENV)/bin/ruff check

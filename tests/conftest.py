@@ -22,6 +22,38 @@ hypothesis.settings.register_profile("ascribo", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ascribo")
 
 
+THOROUGH = (
+    *("experiments", "screening", "training", "extending", "explain", "test_benchmarks.py", "test_tutorials.py"),
+    *(
+        "test_types.py",
+        "model/test_estimator.py",
+        "model/sessions/test_shared_embedding.py",
+        "model/test_sklearn.py",
+    ),
+    *("attribution/unique_variance", "attribution/test_calls.py", "cli/test_demo.py", "cli/test_main.py"),
+    *("cli/test_screen.py", "evidence/test_shifts.py", "evidence/test_dimension.py", "evidence/test_stability.py"),
+    *("kernels/test_streaming.py", "data/test_standardised.py", "data/test_epoch_edges.py", "data/test_large.py"),
+)
+"""Folders and files below `tests` that take more than a few seconds each: `make quick` leaves them out."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --quick` runs what `make quick` does."""
+    parser.addoption("--quick", action="store_true", help="leave out the tests that take long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long, where only the quick tests are asked for."""
+    here = Path(__file__).parent
+    if missing := [name for name in THOROUGH if not (here / name).exists()]:
+        raise pytest.UsageError(f"tests/conftest.py: THOROUGH names files that are gone: {', '.join(missing)}")
+    if config.getoption("--quick"):
+        long = [here / name for name in THOROUGH]
+        slow = [item for item in items if any(item.path == p or p in item.path.parents for p in long)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data, which the repository does not contain."""
