@@ -21,13 +21,13 @@ from experiments.regcl.navigation_models import ALL, SPACES
 from experiments.regcl.reporting import curves, method_styles, spell, took
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
-from experiments.shared.runner import combinations
+from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "STUDY", "TARGET", "conclude", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "STUDY", "TARGET", "cases", "conclude", "draw", "run", "tables"]
 
 TARGET = {"position": 0.99, "head_direction": 0.99}
 """What the unique variance must reach at the highest level of noise."""
@@ -55,6 +55,12 @@ STUDY = Study(
     data=("simulation", "noise", "spikes", "mixed", "length"),
     one_scale=False,
 )
+
+
+def cases(plan: Plan) -> list[Case]:
+    """All combinations."""
+    axes = {"mode": "modes", "penalty": "penalties", "noise": "noises", "simulation": "simulations"}
+    return combinations(plan, TRAINING, **axes, data_seed="data_seeds")
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
@@ -114,10 +120,9 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return ax
 
 
-AXES = {"mode": "modes", "penalty": "penalties", "noise": "noises", "simulation": "simulations"}
 run = experiment(
     *("navigation-noise", STUDY, FULL, QUICK),
-    cases=lambda plan: combinations(plan, TRAINING, **AXES, data_seed="data_seeds"),
+    cases=cases,
     protocol=navigation_models.PROTOCOL,
     conclude=conclude,
     draw=draw,

@@ -41,12 +41,12 @@ from experiments.regcl.reporting import spell
 from experiments.shared.environment import cebra_python
 from experiments.shared.many_models import RATE
 from experiments.shared.rows import Case, Row
-from experiments.shared.runner import experiment
+from experiments.shared.runner import Plan, experiment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "PAPER", "QUICK", "conclude", "draw", "run", "tables", "timed"]
+__all__ = ["FULL", "PAPER", "QUICK", "cases", "conclude", "draw", "run", "tables", "timed"]
 
 PENALTIES = ("none", "regularized")
 HYBRID = ("hybrid contrastive", "regularized")
@@ -58,6 +58,11 @@ PAPER = {
 FULL = {"simulation": 0, "length": 20_000, "batch": 512, "rounds": 5, "timed": 20, "fitted": 300, "samples": 2_000}
 QUICK = {"length": 3_000, "batch": 128, "rounds": 1, "timed": 5, "fitted": 30, "samples": 1_100}
 """cebra takes 1,024 samples at a time, and no fewer."""
+
+
+def cases(plan: Plan) -> list[Case]:
+    """One case: all sides take turns."""
+    return [plan]
 
 
 def timed(
@@ -202,7 +207,7 @@ def _cebra(python: Path, data: NavigationRecording, plan: Mapping[str, Any]) -> 
 
 run = experiment(
     *("navigation-timing", FULL, QUICK),
-    cases=lambda plan: [plan],
+    cases=cases,
     rows=timed,
     conclude=conclude,
     draw=draw,

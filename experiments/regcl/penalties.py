@@ -24,13 +24,13 @@ from experiments.regcl.box_models import OURS, Scores
 from experiments.regcl.reporting import fits, spell, took
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
-from experiments.shared.runner import combinations
+from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "STUDY", "conclude", "draw", "recording", "run", "tables", "verdict"]
+__all__ = ["FULL", "QUICK", "STUDY", "cases", "conclude", "draw", "recording", "run", "tables", "verdict"]
 
 INVERTED = "inverted_neuron_gradient"
 CONDITION = ("dim", "snr", "scale")
@@ -66,6 +66,12 @@ STUDY = Study(
     data=("dim", "data_seed", "length", "snr", "scale"),
     one_scale=False,
 )
+
+
+def cases(plan: Plan) -> list[Case]:
+    """All combinations."""
+    axes = {"mode": "modes", "dim": "dims", "snr": "snrs", "scale": "scales", "penalty": "penalties"}
+    return combinations(plan, TRAINING, **axes, data_seed="data_seeds")
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
@@ -160,10 +166,9 @@ def _noise(snr: float | None) -> str:
     return "no noise" if snr is None else f"SNR {snr:g}"
 
 
-AXES = {"mode": "modes", "dim": "dims", "snr": "snrs", "scale": "scales", "penalty": "penalties"}
 run = experiment(
     *("lambda", STUDY, FULL, QUICK),
-    cases=lambda plan: combinations(plan, TRAINING, **AXES, data_seed="data_seeds"),
+    cases=cases,
     protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
     draw=draw,

@@ -20,13 +20,13 @@ from experiments.regcl.box_models import COSTLY, Scores
 from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
-from experiments.shared.runner import combinations
+from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "STUDY", "conclude", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "STUDY", "cases", "conclude", "draw", "run", "tables"]
 
 CHEAP = tuple(method for method in METHODS if method not in COSTLY or method == "tangent")
 FULL = {
@@ -50,6 +50,12 @@ STUDY = Study(
     data=("dim", "data_seed", "length", "snr"),
     one_scale=False,
 )
+
+
+def cases(plan: Plan) -> list[Case]:
+    """All combinations."""
+    axes = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "length": "lengths"}
+    return combinations(plan, TRAINING, **axes, data_seed="data_seeds")
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
@@ -77,10 +83,9 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return ax
 
 
-AXES = {"mode": "modes", "penalty": "penalties", "dim": "dims", "snr": "snrs", "length": "lengths"}
 run = experiment(
     *("samples", STUDY, FULL, QUICK),
-    cases=lambda plan: combinations(plan, TRAINING, **AXES, data_seed="data_seeds"),
+    cases=cases,
     protocol={**box_models.PROTOCOL, "channels_on": box_models.STANDARDISED},
     conclude=conclude,
     draw=draw,

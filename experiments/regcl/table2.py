@@ -24,13 +24,13 @@ from experiments.regcl.box_models import OBSERVED, OURS, PAPERS, Scores
 from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
-from experiments.shared.runner import combinations
+from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "PAPER", "QUICK", "STUDY", "conclude", "draw", "recording", "run", "tables"]
+__all__ = ["FULL", "PAPER", "QUICK", "STUDY", "cases", "conclude", "draw", "recording", "run", "tables"]
 
 PENALTIES = ("none", "regularized")
 BY = ("penalty",)
@@ -89,6 +89,11 @@ STUDY = Study(
 )
 
 
+def cases(plan: Plan) -> list[Case]:
+    """All combinations."""
+    return combinations(plan, TRAINING, penalty="penalties", dim="dims", data_seed="data_seeds")
+
+
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add to the rows what follows from them."""
     cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
@@ -120,7 +125,7 @@ def _names(case: Case) -> tuple[str, ...]:
 
 run = experiment(
     *("table2", STUDY, FULL, QUICK),
-    cases=lambda plan: combinations(plan, TRAINING, penalty="penalties", dim="dims", data_seed="data_seeds"),
+    cases=cases,
     protocol={**box_models.VERIFICATION, "mode": "hybrid contrastive, z1 observed, map of z2"},
     conclude=conclude,
     draw=draw,

@@ -6,7 +6,6 @@ import pytest
 
 import ascribo as asc
 from ascribo.cli import main
-from experiments import find
 from experiments.regcl import box
 from experiments.shared.results import write_json
 
@@ -108,8 +107,3 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert asked == {"quick": True, "jobs": 3, "fresh": False, "progress": True}
     assert "0.982" in said and "inverted neuron" in said and str(tmp_path / "box.json") in said
-
-
-def test_an_unknown_experiment():
-    with pytest.raises(ValueError, match="there are: box"):
-        find("bx")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ascribo.attribution import METHODS
-from experiments import find
 from experiments.regcl import box_models, noise, penalties, samples
 
 TINY = {"data_seeds": [0], "steps": 10, "batch": 32, "samples": 60, "costly": 20, "dims": [3]}
@@ -87,7 +86,3 @@ def test_the_verdict_on_the_penalty():
     assert fixed["worst_shortfall"] == pytest.approx(0.19) and fixed["lowest"] == pytest.approx(0.6)
     assert fixed["worst_condition"] == {"dim": 9, "snr": 1.0, "scale": 1.0}
     assert found["penalties"]["auto"]["worst_shortfall"] == pytest.approx(0.01)
-
-
-def test_lambda_has_a_module():
-    assert find("lambda") is penalties

@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("ratinabox")
 
 from ascribo.attribution import METHODS
-from experiments import find
 from experiments.regcl import navigation, navigation_models, navigation_noise, navigation_timing
 from experiments.regcl.box_models import MODES, OURS, PAPERS
 from experiments.shared.runner import make_plan
@@ -21,11 +20,6 @@ def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("results")
     plan = {**TINY, "simulations": [0], "modes": MODES[2:], "penalties": ["none"], "mixed": 0}
     return out, navigation.run(out, device="cpu", progress=False, **plan)
-
-
-def test_names_find_their_modules():
-    assert find("navigation") is navigation and find("navigation-noise") is navigation_noise
-    assert find("navigation-timing") is navigation_timing
 
 
 def test_every_model_has_its_row(done):

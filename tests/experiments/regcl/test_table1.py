@@ -10,7 +10,6 @@ from ascribo import figures
 from ascribo.cli import main
 from ascribo.training.train import train_many
 from benchmarks import grid
-from experiments import find
 from experiments.regcl import box_models, table1, table1_batches, table1_statistics, table2
 from experiments.regcl.box_models import MODES, PAPERS
 from experiments.shared import many_models
@@ -222,13 +221,6 @@ def test_quick_is_shorter():
     quick, full = (make_plan(table1.FULL, preset) for preset in (table1.QUICK, {}))
     assert len(table1.cases(full)) == 360 and len(table1.cases(quick)) == 54
     assert quick["steps"] == 3000 and full["steps"] == 20_000
-
-
-def test_every_experiment_has_a_module():
-    from experiments import EXPERIMENTS
-
-    for name in EXPERIMENTS:
-        assert callable(find(name).run) and callable(find(name).tables)
 
 
 def test_the_benchmark_takes_its_times_from_the_table(done, tmp_path, monkeypatch, capsys):
