@@ -35,7 +35,7 @@ EXPERIMENTS = {
         "regcl.table1_batches", "table1 with the papers' batches of 5,000 and a constant learning rate"
     ),
     "table2": Entry(
-        "regcl.table2", "table1 for latents that were not observed (Schneider et al. 2024 and 2025, table 2)"
+        "regcl.table2", "table1 for latents that were not observed (Schneider et al. 2023 and 2025, table 2)"
     ),
     "fig3": Entry("regcl.fig3", "auROC against the number of latents, up to 20 (Schneider et al. 2025, figure 3)"),
     "noise": Entry("regcl.noise", "auROC of every method against observation noise"),

@@ -48,14 +48,14 @@ __all__ = [
     "STANDARDISED",
     "VERIFICATION",
     "channel_scores",
+    "channel_spread",
     "encoder",
     "entry_scores",
-    "judge",
     "recording",
-    "recovered",
+    "recovered_latents",
     "schedule",
+    "score_methods",
     "spaces",
-    "spread_of",
     "unique_scores",
 ]
 
@@ -158,13 +158,13 @@ def entry_scores(
     return found.values[:, found["space"].values == space]
 
 
-def spread_of(data: Recording, model: FittedModel) -> np.ndarray:
+def channel_spread(data: Recording, model: FittedModel) -> np.ndarray:
     """Standard deviation of each channel in the units that the encoder sees: (channel,)."""
     return channel_statistics(data.X)[1] / model.scale
 
 
 def channel_scores(maps: AttributionMaps, spread: np.ndarray, space: str) -> np.ndarray:
-    """Length of each channel's row within a space, for standardised channels: (channel,). spread : `spread_of`."""
+    """Length of each standardised channel's row within a space: (channel,). spread : see `channel_spread`."""
     return maps.by_space.sel(space=space).values * spread ** UNITS.get(maps.method, 0)
 
 
@@ -188,7 +188,7 @@ def unique_scores(
     return found
 
 
-def judge(
+def score_methods(
     case: Case,
     data: Recording,
     model: FittedModel,
@@ -212,7 +212,7 @@ def judge(
         for method in (*entries, *channels)
     }
     out: Row = {"entries": {}, "channels": {}, "rank_deficient": {}, "no_map": []}
-    standard, spread = model.standardise(data.X), spread_of(data, model)
+    standard, spread = model.standardise(data.X), channel_spread(data, model)
 
     def add(kind: str, method: str, scores: np.ndarray) -> None:
         known = bool(np.isfinite(scores).all())
@@ -234,7 +234,9 @@ def judge(
     return out
 
 
-def recovered(case: Case, data: BoxRecording, model: FittedModel, goals: Mapping[str, Any] | None = None) -> Row:
+def recovered_latents(
+    case: Case, data: BoxRecording, model: FittedModel, goals: Mapping[str, Any] | None = None
+) -> Row:
     """R² of latents from the blocks of the embedding, by a linear map: space -> R².
 
     goals : space -> (time, latent) what its block should hold, by default the observed and the hidden latents;

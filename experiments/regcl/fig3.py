@@ -17,7 +17,7 @@ import pandas as pd
 from ascribo import figures
 from experiments.regcl import box_models, table1
 from experiments.regcl.box_models import OURS, PAPERS
-from experiments.regcl.reporting import curves, fits, side_by_side, spell, took
+from experiments.regcl.reporting import describe_time, draw_curves, fit_table, method_table, spell_out
 from experiments.shared.many_models import experiment
 from experiments.shared.rows import Case, Row, row_files
 from experiments.shared.runner import Plan
@@ -44,7 +44,7 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add mean scores with their intervals."""
     cells = [cell for kind in ("entries", "channels") for cell in summarise(result["rows"], kind, BY)]
     return {**result, "cells": cells}
 
@@ -55,8 +55,8 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     for mode, penalty in dict.fromkeys((cell["mode"], cell["penalty"]) for cell in result["cells"]):
         own = [cell for cell in result["cells"] if (cell["mode"], cell["penalty"]) == (mode, penalty)]
         for kind in ("entries", "channels"):
-            out[f"{mode}, {penalty}: auROC by {kind} in percent, by latents"] = side_by_side(own, kind, ("dim",))
-    return {**out, f"Models; {took(result)}": fits(result["rows"], BY)}
+            out[f"{mode}, {penalty}: auROC by {kind} in percent, by latents"] = method_table(own, kind, ("dim",))
+    return {**out, f"Models; {describe_time(result)}": fit_table(result["rows"], BY)}
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
@@ -73,11 +73,11 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     add(HYBRID, "regularized", "entries", PAPERS[-1], "papers', by entries", color=figures.INK, linewidth=2)
     add(HYBRID, "regularized", "channels", PAPERS[-1], "papers', by channels", color=figures.INK, linestyle=":")
     for k, method in enumerate(OURS):
-        add(HYBRID, "none", "channels", method, spell(method), color=figures.PALETTE[k], linewidth=2)
+        add(HYBRID, "none", "channels", method, spell_out(method), color=figures.PALETTE[k], linewidth=2)
     for k, method in enumerate(PAPERS):
         dashes = {"color": figures.FAINT, "linewidth": 0.9, "linestyle": (0, (1 + k, 1.5))}
-        add(SUPERVISED, "none", "entries", method, f"supervised, {spell(method)}, by entries", **dashes)
-    ax = curves(series, lambda point: point["dim"], ax, styles=styles)
+        add(SUPERVISED, "none", "entries", method, f"supervised, {spell_out(method)}, by entries", **dashes)
+    ax = draw_curves(series, lambda point: point["dim"], ax, styles=styles)
     ax.set(xlabel="latents, two of them observed")
     return ax
 

@@ -24,7 +24,7 @@ from experiments.regcl import box_models, navigation_models
 from experiments.regcl.box_models import MODES, OURS, PAPERS
 from experiments.regcl.navigation_figure import panels
 from experiments.regcl.navigation_models import ALL, SPACES
-from experiments.regcl.reporting import compared, fits, side_by_side, took
+from experiments.regcl.reporting import compare_with_paper, describe_time, fit_table, method_table
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -37,7 +37,7 @@ __all__ = ["FULL", "QUICK", "STUDY", "TARGETS", "cases", "conclude", "draw", "ru
 
 BY = ("mode", "penalty")
 METHODS = ("unique_variance", "generative_gradient", "inverted_neuron_gradient")
-"""By which models of all variables are mapped."""
+"""Attribution methods for models of all variables."""
 PAPER: dict[tuple[Any, ...], Row] = {}
 """Schneider et al. (2025), table 3: its numbers are not legible in our copy. Several reach 100%, says the text."""
 TARGETS = {"auroc": 0.999, "fdr": 0.05, "power": 0.95, "types": 0.95}
@@ -62,11 +62,13 @@ def cases(plan: Plan) -> list[Case]:
 
 def score(case: Case, data: NavigationRecording, model: FittedModel, found: Any) -> Row:
     """What is measured of one model."""
-    read = navigation_models.readable(case, data, model)
+    decoded = navigation_models.decode_spaces(case, data, model)
     if case["mode"] != ALL:
-        judged = box_models.judge(case, data, model, found, "position", entries=PAPERS, channels=(*PAPERS, *OURS))
-        return {**judged, "r2": {name: own["r2"] for name, own in read.items()}, "decoding": read}
-    row = {**navigation_models.judge_all(case, data, model, found, METHODS), "decoding": read}
+        scored = box_models.score_methods(
+            case, data, model, found, "position", entries=PAPERS, channels=(*PAPERS, *OURS)
+        )
+        return {**scored, "r2": {name: own["r2"] for name, own in decoded.items()}, "decoding": decoded}
+    row = {**navigation_models.score_all_variables(case, data, model, found, METHODS), "decoding": decoded}
     plain = not case.get("spikes") and not case.get("mixed")
     return {**row, "figure": _figure_data(data, model, found)} if plain and not case["simulation"] else row
 
@@ -85,9 +87,9 @@ STUDY = Study(
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add scores by mode and method, means over simulations, and whether what must hold does."""
     position = [row for row in result["rows"] if row["mode"] != ALL]
-    found = compared(position, PAPER, BY) + summarise(position, "channels", BY) if position else []
+    found = compare_with_paper(position, PAPER, BY) + summarise(position, "channels", BY) if position else []
     rates = [row for row in result["rows"] if row["mode"] == ALL and not row.get("spikes") and not row.get("mixed")]
     summary: dict[str, Any] = {"auroc": {}, "fdr": {}, "power": {}} if rates else {}
     for space in SPACES if rates else ():
@@ -108,11 +110,11 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     done = {}
     if result["cells"]:
         position = [row for row in result["rows"] if row["mode"] != ALL]
-        title = f"auROC of position by entries in percent; {took(result)}"
+        title = f"auROC of position by entries in percent; {describe_time(result)}"
         done = {
-            title: side_by_side(result["cells"], "entries", BY),
-            "auROC of position by channels in percent": side_by_side(result["cells"], "channels", BY),
-            "Models of position": fits(position, BY),
+            title: method_table(result["cells"], "entries", BY),
+            "auROC of position by channels in percent": method_table(result["cells"], "channels", BY),
+            "Models of position": fit_table(position, BY),
         }
     every = [row for row in result["rows"] if row["mode"] == ALL]
     if every:

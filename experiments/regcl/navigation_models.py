@@ -1,7 +1,7 @@
-"""Cells of the experiments on navigation: what they are trained on, and how their maps are judged.
+"""Models of a navigating rat's cells: the data and spaces of a case, and how maps are scored.
 
-A *cell* (of an experiment) is a dict fit for JSON: simulation (the seed of rat and cells), data_seed (that of the
-model), noise, spikes, mixed, length (time steps of 0.1 s), mode, penalty, and what `many_models.TRAINING` has.
+A *case* holds simulation (the seed of rat and cells), data_seed (that of the model), noise, spikes, mixed (cells of
+mixed selectivity), length (time steps of 0.1 s), mode, penalty, and what `many_models.TRAINING` has.
 Modes are the papers' three, for a model of position alone, and "all variables": one model with a space for each of
 position, head direction and speed. *Entries* and *channels* are as in `box_models`.
 """
@@ -34,7 +34,17 @@ from ascribo.spaces.time import Time
 from experiments.regcl import box_models
 from experiments.shared.rows import Case, Row
 
-__all__ = ["ALL", "PROTOCOL", "SPACES", "WINDOW", "judge_all", "readable", "recording", "spaces", "together"]
+__all__ = [
+    "ALL",
+    "PROTOCOL",
+    "SPACES",
+    "WINDOW",
+    "decode_spaces",
+    "recording",
+    "score_all_variables",
+    "spaces",
+    "together",
+]
 
 ALL = "all variables"
 SPACES = ("position", "head_direction", "speed")
@@ -64,7 +74,7 @@ PROTOCOL = {
 
 
 def recording(case: Case) -> NavigationRecording:
-    """The data of a cell; without the cells that never fire, which a short recording of spikes may have."""
+    """The data of a case, without cells that never fire, which a short recording of spikes may have."""
     data = navigation(
         case["simulation"],
         duration=case["length"] * STEP,
@@ -112,14 +122,14 @@ def together(
     ]
 
 
-def judge_all(
+def score_all_variables(
     case: Case,
     data: NavigationRecording,
     model: FittedModel,
     maps: AttributionMaps,
     methods: Sequence[str],
 ) -> Row:
-    """A model of all variables: auROC of each space by some methods, calls, and what kind of cell each is."""
+    """A model of all variables: auROC of each space by some methods, calls, and the types of cells told apart."""
     assert data.truth is not None
     out: Row = {"auroc": {space: {} for space in SPACES}, "no_map": []}
     for method in methods:
@@ -143,11 +153,11 @@ def judge_all(
             "false": int((called & ~truth).sum()),
             "called": int(called.sum()),
         }
-    return {**out, "types": _told_apart(data, maps)}
+    return {**out, "types": _type_accuracy(data, maps)}
 
 
-def readable(case: Case, data: NavigationRecording, model: FittedModel) -> dict[str, Row]:
-    """What can be read from the blocks of the embedding, by k-NN on held-out blocks of time: variable -> row."""
+def decode_spaces(case: Case, data: NavigationRecording, model: FittedModel) -> dict[str, Row]:
+    """How well each variable is decoded from its block of the embedding, by k-NN on held-out time: space -> row."""
     z = model.embedder.embed(model.parameters, model.standardise(data.X), data.epochs)[0].cpu().numpy()
     blocks = layout(model.spaces)
     wanted = {"position": ["x", "y"], "head_direction": ["head_direction"], "speed": ["speed"]}
@@ -167,7 +177,7 @@ def readable(case: Case, data: NavigationRecording, model: FittedModel) -> dict[
     return out
 
 
-def _told_apart(data: NavigationRecording, maps: AttributionMaps) -> Row:
+def _type_accuracy(data: NavigationRecording, maps: AttributionMaps) -> Row:
     """Accuracy with which place, grid, head-direction and speed cells are told apart by their maps alone.
 
     A cell's row: its score for each space, and the grid score of its map over time binned by position. By a rule

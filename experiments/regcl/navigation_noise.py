@@ -18,7 +18,7 @@ from ascribo.model.fitted import FittedModel
 from ascribo.simulate.navigation import NavigationRecording
 from experiments.regcl import box_models, navigation_models
 from experiments.regcl.navigation_models import ALL, SPACES
-from experiments.regcl.reporting import curves, method_styles, spell, took
+from experiments.regcl.reporting import describe_time, draw_curves, method_styles, spell_out
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -41,7 +41,7 @@ QUICK = {"steps": 1_000, "costly": 200, "noises": (0.0, 3.0), "simulations": (0,
 
 def score(case: Case, data: NavigationRecording, model: FittedModel, maps: Any) -> Row:
     """auROC of every space by every method, calls and types."""
-    return navigation_models.judge_all(case, data, model, maps, tuple(METHODS))
+    return navigation_models.score_all_variables(case, data, model, maps, tuple(METHODS))
 
 
 STUDY = Study(
@@ -64,7 +64,7 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add mean scores at each level of noise, and whether what must hold does."""
     levels = sorted({row["noise"] for row in result["rows"]})
     cells = [
         {"space": space, "method": method, "noise": noise, **summary([r["auroc"][space][method] for r in own])}
@@ -84,7 +84,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     levels = sorted({cell["noise"] for cell in result["cells"]})
     for space in SPACES:
         rows = [
-            {"method": spell(method)}
+            {"method": spell_out(method)}
             | {
                 f"noise {noise:g}": next(
                     c["mean"]
@@ -95,7 +95,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             }
             for method in METHODS
         ]
-        done[f"auROC of {space.replace('_', ' ')}; {took(result)}"] = pd.DataFrame(rows)
+        done[f"auROC of {space.replace('_', ' ')}; {describe_time(result)}"] = pd.DataFrame(rows)
     calls = [
         {"noise": row["noise"], "simulation": row["simulation"]}
         | {f"{key} {space}": row["calls"][space][key] for space in SPACES for key in ("fdp", "power")}
@@ -111,10 +111,10 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """auROC of position against noise, a line for each method."""
     ax = figures.new_axes(ax, (7.6, 4.2))
-    styles = {spell(m): style for m, style in method_styles(list(METHODS)).items()}
+    styles = {spell_out(m): style for m, style in method_styles(list(METHODS)).items()}
     chosen = [cell for cell in result["cells"] if cell["space"] == "position"]
-    series = {spell(m): [cell for cell in chosen if cell["method"] == m] for m in METHODS}
-    ax = curves(series, lambda cell: cell["noise"], ax, styles=styles)
+    series = {spell_out(m): [cell for cell in chosen if cell["method"] == m] for m in METHODS}
+    ax = draw_curves(series, lambda cell: cell["noise"], ax, styles=styles)
     ax.set(xlabel="noise, in standard deviations of the cell", ylabel="auROC of position")
     ax.set_ylim(min(0.45, *(float(np.min(c["ci95"])) for c in chosen)), 1.01)
     return ax

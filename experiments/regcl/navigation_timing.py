@@ -37,7 +37,7 @@ from benchmarks.clock import clock
 from benchmarks.turns import CebraProcess, take_turns
 from experiments.regcl import box_models, navigation_models
 from experiments.regcl.box_models import MODES, PAPERS
-from experiments.regcl.reporting import spell
+from experiments.regcl.reporting import spell_out
 from experiments.shared.environment import cebra_python
 from experiments.shared.many_models import RATE
 from experiments.shared.rows import Case, Row
@@ -151,7 +151,7 @@ def _attribution(
     sides: dict[str, Callable[[], Any]] = {}
     for method in (*PAPERS, "generative_gradient"):
         work = lambda method=method: attribute(model, data, method, steps)  # noqa: E731
-        sides[f"ascribo, {spell(method)}"] = lambda work=work: clock(work)
+        sides[f"ascribo, {spell_out(method)}"] = lambda work=work: clock(work)
     sides["ascribo, unique variance"] = lambda: clock(lambda: unique_variance_maps([model], [data]))
     try:
         sides |= _captum(model, data, steps)
@@ -194,7 +194,7 @@ def _captum(model: FittedModel, data: NavigationRecording, steps: np.ndarray) ->
     def side(call: Callable[[int], Any]) -> Callable[[], Row]:
         return lambda: clock(lambda: [call(k) for k in outputs])
 
-    return {f"captum, {spell(name)}": side(call) for name, call in calls.items()}
+    return {f"captum, {spell_out(name)}": side(call) for name, call in calls.items()}
 
 
 def _cebra(python: Path, data: NavigationRecording, plan: Mapping[str, Any]) -> CebraProcess:

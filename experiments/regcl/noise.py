@@ -17,7 +17,14 @@ from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import Scores
-from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
+from experiments.regcl.reporting import (
+    describe_time,
+    draw_curves,
+    fit_table,
+    method_styles,
+    method_table,
+    spell_out,
+)
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -40,8 +47,8 @@ QUICK = {"snrs": (None, 3.0, 1.0), "dims": (6,), "data_seeds": range(2)}
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by every method, and R² of both blocks."""
     return {
-        **box_models.judge(case, data, model, unique, "position", channels=tuple(METHODS)),
-        "r2": box_models.recovered(case, data, model),
+        **box_models.score_methods(case, data, model, unique, "position", channels=tuple(METHODS)),
+        "r2": box_models.recovered_latents(case, data, model),
     }
 
 
@@ -59,7 +66,7 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add mean scores with their intervals."""
     return {**result, "cells": summarise(result["rows"], "channels", BY)}
 
 
@@ -69,8 +76,8 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     for penalty, dim in dict.fromkeys((cell["penalty"], cell["dim"]) for cell in result["cells"]):
         own = [cell for cell in result["cells"] if (cell["penalty"], cell["dim"]) == (penalty, dim)]
         title = f"auROC by channels in percent, by SNR; {dim} latents, penalty {penalty}"
-        out[title] = side_by_side(own, "channels", ("snr",))
-    return {**out, f"Models; {took(result)}": fits(result["rows"], BY)}
+        out[title] = method_table(own, "channels", ("snr",))
+    return {**out, f"Models; {describe_time(result)}": fit_table(result["rows"], BY)}
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
@@ -79,9 +86,9 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     cells = summarise([row for row in result["rows"] if row["penalty"] == first], "channels", ("snr",))
     levels = sorted({cell["snr"] for cell in cells}, key=lambda snr: float("inf") if snr is None else snr)
     methods = list(dict.fromkeys(cell["method"] for cell in cells))
-    styles = {spell(method): style for method, style in method_styles(methods).items()}
-    series = {spell(method): [cell for cell in cells if cell["method"] == method] for method in methods}
-    ax = curves(series, lambda cell: levels.index(cell["snr"]), ax, styles=styles)
+    styles = {spell_out(method): style for method, style in method_styles(methods).items()}
+    series = {spell_out(method): [cell for cell in cells if cell["method"] == method] for method in methods}
+    ax = draw_curves(series, lambda cell: levels.index(cell["snr"]), ax, styles=styles)
     ax.set_xticks(range(len(levels)), ["no noise" if snr is None else f"{snr:g}" for snr in levels])
     ax.set(xlabel="SNR (variance of a channel over that of its noise)", title=f"penalty {first}")
     return ax

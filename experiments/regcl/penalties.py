@@ -3,7 +3,7 @@
 Hybrid models of box data with 4, 6 and 9 latents, without noise and at SNR 1, the channels as they are, or each
 multiplied by a number of its own from 0.1 to 10 ("spread"). The estimator standardises channels, so their scale
 should change nothing. `Auto()` beside fixed λ from 0.001 to 10 on the papers' schedule (0 for an eighth of the
-steps, then a ramp of an eighth, then held). Measured: auROC of the inverted neuron gradient, which λ is for, by
+steps, then a ramp of an eighth, then constant). Measured: auROC of the inverted neuron gradient, which λ is for, by
 entries and by channels, and of our methods by channels.
 """
 
@@ -21,7 +21,7 @@ from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import OURS, Scores
-from experiments.regcl.reporting import fits, spell, took
+from experiments.regcl.reporting import describe_time, fit_table, spell_out
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -56,8 +56,10 @@ def recording(case: Case) -> BoxRecording:
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space, and R² of both blocks."""
     return {
-        **box_models.judge(case, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)),
-        "r2": box_models.recovered(case, data, model),
+        **box_models.score_methods(
+            case, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)
+        ),
+        "r2": box_models.recovered_latents(case, data, model),
     }
 
 
@@ -75,7 +77,7 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add for each method a verdict on the self-tuned λ."""
     kinds = [("channels", INVERTED), ("entries", INVERTED), *(("channels", method) for method in OURS)]
     verdicts = [verdict(result["rows"], kind, method) for kind, method in kinds]
     return {**result, "verdicts": verdicts}
@@ -116,7 +118,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Title -> table: for each method auROC by condition and λ, and each λ at its worst; the λ that were found."""
     out = {}
     for found in result["verdicts"]:
-        title = f"{spell(found['method'])} by {found['kind']}"
+        title = f"{spell_out(found['method'])} by {found['kind']}"
         out[f"{title}: auROC by λ"] = pd.DataFrame(
             [
                 {
@@ -138,7 +140,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             ]
         )
     chosen = [row for row in result["rows"] if row["penalty"] == "auto"]
-    return {**out, f"Models with the self-tuned λ; {took(result)}": fits(chosen, CONDITION)}
+    return {**out, f"Models with the self-tuned λ; {describe_time(result)}": fit_table(chosen, CONDITION)}
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:

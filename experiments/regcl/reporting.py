@@ -16,17 +16,27 @@ from experiments.shared.summaries import summarise
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["blank", "compared", "curves", "dots", "fits", "published", "side_by_side", "spell", "took"]
+__all__ = [
+    "blank_missing",
+    "compare_with_paper",
+    "describe_time",
+    "draw_curves",
+    "draw_dots",
+    "fit_table",
+    "method_table",
+    "read_printed_table",
+    "spell_out",
+]
 
 Column = tuple[Any, ...]
 
 
-def published(text: str, columns: Sequence[Column]) -> dict[Column, dict[str, Any]]:
+def read_printed_table(text: str, columns: Sequence[Column]) -> dict[Column, dict[str, Any]]:
     """A printed table in percent: (*column, method) -> mean and interval, as fractions.
 
     Each line has a method and for each column the mean, the upper and the lower end of the 95% interval.
 
-    >>> published("a 83.1 84.8 81.3", [("supervised", "none")])
+    >>> read_printed_table("a 83.1 84.8 81.3", [("supervised", "none")])
     {('supervised', 'none', 'a'): {'mean': 0.831, 'ci95': [0.813, 0.848]}}
     """
     found = {}
@@ -39,7 +49,7 @@ def published(text: str, columns: Sequence[Column]) -> dict[Column, dict[str, An
     return found
 
 
-def compared(rows: Sequence[Row], paper: Mapping[Column, Row], by: Sequence[str]) -> list[Row]:
+def compare_with_paper(rows: Sequence[Row], paper: Mapping[Column, Row], by: Sequence[str]) -> list[Row]:
     """Scores by entries with the paper's numbers beside them; `difference` is measured minus printed."""
     cells = summarise(rows, "entries", by, PAPERS)
     printed = [paper.get((*(cell[key] for key in by), cell["method"])) for cell in cells]
@@ -49,19 +59,19 @@ def compared(rows: Sequence[Row], paper: Mapping[Column, Row], by: Sequence[str]
     ]
 
 
-def side_by_side(cells: Sequence[Row], kind: str, by: Sequence[str]) -> pd.DataFrame:
+def method_table(cells: Sequence[Row], kind: str, by: Sequence[str]) -> pd.DataFrame:
     """Methods by columns, "mean (low - high) | paper" in percent."""
     rows: dict[str, Row] = {}
     for cell in cells:
         if cell["kind"] == kind:
             text = "{:.1f} ({:.1f} - {:.1f})".format(*(100 * v for v in (cell["mean"], *cell["ci95"])))
             printed = f" | {100 * cell['paper']['mean']:.1f}" if cell.get("paper") else ""
-            own = rows.setdefault(cell["method"], {"method": spell(cell["method"])})
+            own = rows.setdefault(cell["method"], {"method": spell_out(cell["method"])})
             own[", ".join(str(cell[key]) for key in by)] = text + printed
     return pd.DataFrame(list(rows.values()))
 
 
-def fits(rows: Sequence[Row], by: Sequence[str]) -> pd.DataFrame:
+def fit_table(rows: Sequence[Row], by: Sequence[str]) -> pd.DataFrame:
     """How well the models fit, by column: R² of the latents, bits above chance, collapsed spaces, λ, samples."""
     groups: dict[Column, list[Row]] = {}
     for row in rows:
@@ -77,12 +87,12 @@ def fits(rows: Sequence[Row], by: Sequence[str]) -> pd.DataFrame:
         line["collapsed"] = sum(bool(row["collapsed"]) for row in group)
         line["λ"] = float(np.median([row["lambda"] for row in group]))
         for name in group[0]["rank_deficient"]:
-            line[f"left out, {spell(name)}"] = float(np.mean([row["rank_deficient"][name] for row in group]))
+            line[f"left out, {spell_out(name)}"] = float(np.mean([row["rank_deficient"][name] for row in group]))
         table.append(line)
-    return blank(pd.DataFrame(table))
+    return blank_missing(pd.DataFrame(table))
 
 
-def dots(cells: Sequence[Row], by: Sequence[str], ax: Axes | None = None) -> Axes:
+def draw_dots(cells: Sequence[Row], by: Sequence[str], ax: Axes | None = None) -> Axes:
     """Mean and 95% interval of each cell, by column and method; hollow: the paper's."""
     columns = list(dict.fromkeys(tuple(cell[key] for key in by) for cell in cells))
     methods = list(dict.fromkeys(cell["method"] for cell in cells))
@@ -93,7 +103,7 @@ def dots(cells: Sequence[Row], by: Sequence[str], ax: Axes | None = None) -> Axe
         place = np.array([columns.index(tuple(cell[key] for key in by)) for cell in own])
         place = place + 0.7 * ((k + 0.5) / len(methods) - 0.5)
         ax.vlines(place, *np.array([cell["ci95"] for cell in own]).T, color=colour, linewidth=1.2)
-        ax.scatter(place, [cell["mean"] for cell in own], s=24, color=colour, label=spell(method), zorder=3)
+        ax.scatter(place, [cell["mean"] for cell in own], s=24, color=colour, label=spell_out(method), zorder=3)
         printed = [(p, cell["paper"]["mean"]) for p, cell in zip(place, own, strict=True) if cell.get("paper")]
         if printed:
             ax.scatter(*np.array(printed).T, s=30, facecolors="none", edgecolors=colour, linewidths=1, zorder=2)
@@ -104,7 +114,7 @@ def dots(cells: Sequence[Row], by: Sequence[str], ax: Axes | None = None) -> Axe
     return ax
 
 
-def curves(
+def draw_curves(
     series: Mapping[str, Sequence[Row]],
     place: Callable[[Row], float],
     ax: Axes | None = None,
@@ -137,21 +147,21 @@ def method_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     return styles
 
 
-def blank(frame: pd.DataFrame) -> pd.DataFrame:
+def blank_missing(frame: pd.DataFrame) -> pd.DataFrame:
     """The same table with nothing where a value is missing."""
     plain = frame.astype(object)
     return plain.where(plain.notna(), "")
 
 
-def spell(method: str) -> str:
+def spell_out(method: str) -> str:
     """A method's name for people.
 
-    >>> spell("inverted_neuron_gradient")
+    >>> spell_out("inverted_neuron_gradient")
     'inverted neuron gradient'
     """
     return method.replace("_", " ")
 
 
-def took(result: Mapping[str, Any]) -> str:
+def describe_time(result: Mapping[str, Any]) -> str:
     """How much was done in what time."""
     return f"{result['models']} models in {result['elapsed'] / 60:.1f} minutes on {result['protocol']['device']}"

@@ -2,7 +2,7 @@
 
 Box data with 6 latents at SNR 3; hybrid models with the self-tuned penalty and the default length of training, on
 standardised channels; scored by channels. The data sets are not those (0 to 4) on which the decoders' training in
-short recordings was settled.
+short recordings was chosen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import COSTLY, Scores
-from experiments.regcl.reporting import curves, fits, method_styles, side_by_side, spell, took
+from experiments.regcl.reporting import (
+    describe_time,
+    draw_curves,
+    fit_table,
+    method_styles,
+    method_table,
+    spell_out,
+)
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -40,8 +47,8 @@ QUICK = {"lengths": (1_000, 3_000, 10_000, 30_000, 100_000), "data_seeds": range
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by the cheap methods, and R² of both blocks."""
     return {
-        **box_models.judge(case, data, model, unique, "position", channels=CHEAP),
-        "r2": box_models.recovered(case, data, model),
+        **box_models.score_methods(case, data, model, unique, "position", channels=CHEAP),
+        "r2": box_models.recovered_latents(case, data, model),
     }
 
 
@@ -59,26 +66,26 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add mean scores with their intervals."""
     return {**result, "cells": summarise(result["rows"], "channels", ("length",))}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Title -> table: methods by length; bits and R² by length."""
     return {
-        f"auROC by channels in percent, by time steps; {took(result)}": side_by_side(
+        f"auROC by channels in percent, by time steps; {describe_time(result)}": method_table(
             result["cells"], "channels", ("length",)
         ),
-        "Models": fits(result["rows"], ("length",)),
+        "Models": fit_table(result["rows"], ("length",)),
     }
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Lines of auROC against the length of the recording."""
     methods = list(dict.fromkeys(cell["method"] for cell in result["cells"]))
-    styles = {spell(method): style for method, style in method_styles(methods).items()}
-    series = {spell(m): [cell for cell in result["cells"] if cell["method"] == m] for m in methods}
-    ax = curves(series, lambda cell: cell["length"], ax, styles=styles)
+    styles = {spell_out(method): style for method, style in method_styles(methods).items()}
+    series = {spell_out(m): [cell for cell in result["cells"] if cell["method"] == m] for m in methods}
+    ax = draw_curves(series, lambda cell: cell["length"], ax, styles=styles)
     ax.set(xlabel="time steps of the recording", xscale="log")
     return ax
 

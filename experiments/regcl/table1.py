@@ -4,7 +4,7 @@ Data: `ascribo.simulate.box`, two observed latents and 2 to 7 hidden ones, 25 + 
 the papers' three training modes, λ = 0 or 0.1 on their schedule, encoders as wide as in their released code, where
 width follows the number of outputs. Measured: auROC of the observed space by entries, as in the papers, and by
 channels, for the papers' methods and for ours; R² of the latents; and the papers' statistics (Schneider et al.
-2024, appendix B.4). Different from the papers: batches of 512 instead of 5,000, and a learning rate of 1e-3 that
+2023, appendix B.4). Different from the papers: batches of 512 instead of 5,000, and a learning rate of 1e-3 that
 falls (they name none); `table1_batches` has the papers' batches and a constant rate.
 """
 
@@ -19,7 +19,14 @@ from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models, table1_statistics
 from experiments.regcl.box_models import MODES, OURS, PAPERS, Scores
-from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
+from experiments.regcl.reporting import (
+    compare_with_paper,
+    describe_time,
+    draw_dots,
+    fit_table,
+    method_table,
+    read_printed_table,
+)
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -34,7 +41,7 @@ PENALTIES = ("none", "regularized")
 BY = ("mode", "penalty")
 CHANNELS = ("neuron_gradient", "inverted_neuron_gradient", *OURS)
 """Methods that are scored by channels too."""
-PAPER = published(
+PAPER = read_printed_table(
     """
 feature_ablation 83.1 84.8 81.3 88.5 90.0 87.0 84.0 85.6 82.1 84.7 86.5 82.8 82.9 84.5 81.3 85.2 86.9 83.4
 shapley_shuffled 82.0 83.7 80.3 89.2 90.8 87.6 83.3 84.9 81.4 84.6 86.6 82.6 81.6 83.2 80.1 85.1 87.1 83.0
@@ -56,8 +63,8 @@ QUICK = {"steps": 3_000, "dims": (4, 6, 9), "data_seeds": range(3)}
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by all methods, and R² of both blocks."""
     return {
-        **box_models.judge(case, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
-        "r2": box_models.recovered(case, data, model),
+        **box_models.score_methods(case, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
+        "r2": box_models.recovered_latents(case, data, model),
     }
 
 
@@ -75,27 +82,27 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
-    cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
-    statistics = table1_statistics.of_rows(result["rows"], PAPER)
+    """Add mean scores beside the paper's, and the paper's statistics."""
+    cells = compare_with_paper(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
+    statistics = table1_statistics.test_scores(result["rows"], PAPER)
     return {**result, "cells": cells, "statistics": statistics}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Title -> table: the papers' cells beside theirs, scores by channels, how well the models fit, statistics."""
+    """Title -> table: our scores beside the paper's, scores by channels, how well the models fit, statistics."""
     return {
-        f"auROC by entries in percent, measured | paper; {took(result)}": side_by_side(
+        f"auROC by entries in percent, measured | paper; {describe_time(result)}": method_table(
             result["cells"], "entries", BY
         ),
-        "auROC by channels in percent": side_by_side(result["cells"], "channels", BY),
-        "Models": fits(result["rows"], BY),
+        "auROC by channels in percent": method_table(result["cells"], "channels", BY),
+        "Models": fit_table(result["rows"], BY),
         **table1_statistics.tables(result["statistics"]),
     }
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """All cells by entries, beside the paper's."""
-    return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
+    """All scores by entries, beside the paper's."""
+    return draw_dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
 
 
 run = experiment(

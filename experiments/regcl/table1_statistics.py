@@ -1,4 +1,4 @@
-"""The papers' statistics of table 1: ANOVA, Tukey's test, main effects (Schneider et al. 2024, appendix B.4)."""
+"""The papers' statistics of table 1: ANOVA, Tukey's test, main effects (Schneider et al. 2023, appendix B.4)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from experiments.regcl.reporting import blank, spell
+from experiments.regcl.reporting import blank_missing, spell_out
 from experiments.shared.rows import Row
 
-__all__ = ["of_rows", "tables"]
+__all__ = ["tables", "test_scores"]
 
 FACTORS = ("method", "dim", "mode", "penalty")
 FIRST = {"mode": "hybrid contrastive", "penalty": "regularized", "method": "inverted_neuron_gradient"}
@@ -25,13 +25,13 @@ PAPER_F = {
     **{"method:dim:mode": 0.35, "method:dim:penalty": 1.02, "method:mode:penalty": 0.68, "dim:mode:penalty": 0.90},
     **{"method:dim:mode:penalty": 0.71},
 }
-"""Schneider et al. (2024), table 3."""
+"""Schneider et al. (2023), table 3."""
 LEVEL = 0.05
 SHOWN = 8
 """Groups shown beside the papers' method: those nearest to it."""
 
 
-def of_rows(rows: Sequence[Row], paper: Mapping[tuple, Row]) -> dict[str, Any]:
+def test_scores(rows: Sequence[Row], paper: Mapping[tuple, Row]) -> dict[str, Any]:
     """Statistics of the scores by entries: anova, tukey, main_effects, and paired: Wilcoxon's test over data sets.
 
     anova and tukey are None where they cannot be computed, and `why` says why: statsmodels is missing, or there are
@@ -51,18 +51,17 @@ def tables(found: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Title -> table."""
     out = {}
     if found["anova"]:
-        out["ANOVA"] = blank(pd.DataFrame(found["anova"]))
+        out["ANOVA"] = blank_missing(pd.DataFrame(found["anova"]))
     for part in found["tukey"] or []:
         against = part["against"]
         verdict = "ahead of all" if part["ahead_of_all"] else f"ahead of {part['ahead_of']} of {len(against)}"
         name = "Tukey" if part["equal_variances"] else "Games and Howell (unequal variances)"
-        title = (
-            f"{name}, {' and '.join(part['by'])}: {spell(part['group'])} is {verdict} (p < {LEVEL}); the nearest:"
-        )
+        first = f"{name}, {' and '.join(part['by'])}: {spell_out(part['group'])}"
+        title = f"{first} is {verdict} (p < {LEVEL}); the nearest:"
         out[title] = pd.DataFrame(
             [
                 {
-                    "group": spell(row["group"]),
+                    "group": spell_out(row["group"]),
                     "difference": row["difference"],
                     "95% interval": "{:.3f} to {:.3f}".format(*row["ci95"]),
                     "p": row["p"],
@@ -74,13 +73,15 @@ def tables(found: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         worst = max(found["paired"], key=lambda row: row["p"])
         title = f"Paired over data sets: the papers' method is ahead of all others with p ≤ {worst['p']:.2g}"
         out[f"{title} (Wilcoxon); the nearest:"] = pd.DataFrame(
-            [{**row, "group": spell(row["group"])} for row in found["paired"][:SHOWN]]
+            [{**row, "group": spell_out(row["group"])} for row in found["paired"][:SHOWN]]
         )
     effects = [
         {
             "factor": factor,
-            "measured, best first": " > ".join(spell(f"{k} {100 * v:.1f}") for k, v in effect["measured"].items()),
-            "paper": " > ".join(spell(f"{k} {100 * v:.1f}") for k, v in effect["paper"].items()),
+            "measured, best first": " > ".join(
+                spell_out(f"{k} {100 * v:.1f}") for k, v in effect["measured"].items()
+            ),
+            "paper": " > ".join(spell_out(f"{k} {100 * v:.1f}") for k, v in effect["paper"].items()),
             "same order": "yes" if effect["same_order"] else "no",
         }
         for factor, effect in found["main_effects"].items()

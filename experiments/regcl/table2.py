@@ -1,4 +1,4 @@
-"""Which channels carry latents that were *not* observed? (Schneider et al. 2024 and 2025, table 2)
+"""Which channels carry latents that were *not* observed? (Schneider et al. 2023 and 2025, table 2)
 
 The data of table 1 with roles exchanged: the latents z₁, which drive all channels, are observed, and the map is
 that of the two hidden ones z₂, which drive the second group only, through the time space of a hybrid model.
@@ -21,7 +21,14 @@ from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
 from experiments.regcl import box_models
 from experiments.regcl.box_models import OBSERVED, OURS, PAPERS, Scores
-from experiments.regcl.reporting import compared, dots, fits, published, side_by_side, took
+from experiments.regcl.reporting import (
+    compare_with_paper,
+    describe_time,
+    draw_dots,
+    fit_table,
+    method_table,
+    read_printed_table,
+)
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
@@ -34,7 +41,7 @@ __all__ = ["FULL", "PAPER", "QUICK", "STUDY", "cases", "conclude", "draw", "reco
 
 PENALTIES = ("none", "regularized")
 BY = ("penalty",)
-PAPER = published(
+PAPER = read_printed_table(
     """
 feature_ablation 77.1 80.4 73.8 86.7 89.9 83.1
 shapley_shuffled 74.4 77.5 71.2 87.5 91.0 84.0
@@ -45,7 +52,7 @@ inverted_neuron_gradient 84.2 86.7 81.2 99.2 99.8 98.4
 """,
     [(penalty,) for penalty in PENALTIES],
 )
-"""Schneider et al. (2024), table 2."""
+"""Schneider et al. (2023), table 2."""
 FULL = {
     **TRAINING,
     **{"steps": 20_000, "dims": range(4, 10), "data_seeds": range(10), "penalties": PENALTIES},
@@ -76,8 +83,8 @@ def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) ->
     """auROC of the hidden space by all methods, and R² of both blocks."""
     goals = {"position": data.variables, "rest": data.latents[:, -OBSERVED:]}
     return {
-        **box_models.judge(case, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
-        "r2": box_models.recovered(case, data, model, goals),
+        **box_models.score_methods(case, data, model, unique, "rest", entries=PAPERS, channels=(*PAPERS, *OURS)),
+        "r2": box_models.recovered_latents(case, data, model, goals),
     }
 
 
@@ -95,28 +102,28 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
-    cells = compared(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
+    """Add mean scores beside the paper's."""
+    cells = compare_with_paper(result["rows"], PAPER, BY) + summarise(result["rows"], "channels", BY)
     return {**result, "cells": cells}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Title -> table: the papers' cells beside theirs, scores by channels, how well the models fit."""
+    """Title -> table: our scores beside the paper's, scores by channels, how well the models fit."""
     return {
-        f"auROC by entries in percent, measured | paper; {took(result)}": side_by_side(
+        f"auROC by entries in percent, measured | paper; {describe_time(result)}": method_table(
             result["cells"], "entries", BY
         ),
-        "auROC by channels in percent": side_by_side(result["cells"], "channels", BY),
-        "By total dimension, channels": side_by_side(
+        "auROC by channels in percent": method_table(result["cells"], "channels", BY),
+        "By total dimension, channels": method_table(
             summarise(result["rows"], "channels", ("penalty", "dim")), "channels", ("penalty", "dim")
         ),
-        "Models": fits(result["rows"], ("penalty", "dim")),
+        "Models": fit_table(result["rows"], ("penalty", "dim")),
     }
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """All cells by entries, beside the paper's."""
-    return dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
+    """All scores by entries, beside the paper's."""
+    return draw_dots([cell for cell in result["cells"] if cell["kind"] == "entries"], BY, ax)
 
 
 def _names(case: Case) -> tuple[str, ...]:

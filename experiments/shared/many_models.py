@@ -52,8 +52,8 @@ class Study:
 
     recording, spaces, schedule : of a case; the schedule is that of λ.
     together : (cases, recordings, models) of one stack -> what is best measured for all of them at once.
-    score : (case, recording, model, its part of the above) -> what is measured, fit for JSON. The model counts all
-        spaces, collapsed or not; the row says which have.
+    score : (case, recording, model, its part of the above) -> what is measured, fit for JSON. The model uses all
+        spaces, collapsed or not; the row says which have collapsed.
     data : the keys of a case that its recording depends on: cases that share them share the recording.
     one_scale : see `ascribo.model.fitting.prepare`.
     encoder : of a case's spaces; the estimator's default if there is none.
@@ -141,7 +141,7 @@ def _one(study: Study, /, **case: Any) -> Row:
 def _in_stacks(
     study: Study, cases: Sequence[Case], files: Sequence[Path], *, jobs: int, progress: bool, device: str
 ) -> tuple[list[Row], int]:
-    """Simulate, pack, and train stack after stack what has no file yet."""
+    """Simulate recordings, and train stack after stack the models of cases that have no row yet."""
     tell = partial(say, enabled=progress)
     waiting = [k for k, file in enumerate(files) if not file.exists()]
     began = time.monotonic()

@@ -61,7 +61,7 @@ def experiment(
     name : of the experiment and of its files, as it is registered in `experiments.EXPERIMENTS`.
     full, quick : the plan, and what its short form has otherwise.
     cases : plan -> cases.
-    rows : how the rows of cases are made: `one_by_one(task)`, or `many_models.rows_of(study)`.
+    rows : how the rows of cases are made: `one_by_one(task)`, or another `RowMaker`.
     draw : result -> the axes of its figure.
     protocol : what else is to be said of the protocol, or a function of the plan that says it.
     conclude : the result with its rows -> the result with what follows from them. It draws nothing and writes

@@ -162,7 +162,7 @@ def cases(plan: Plan) -> list[Case]:
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add to the rows what follows from them."""
+    """Add for each condition and level the realised false discovery rate and the power."""
     chosen = dict.fromkeys(row["condition"] for row in result["rows"])
     conditions = [
         _condition(name, [row for row in result["rows"] if name in (None, row["condition"])], level)

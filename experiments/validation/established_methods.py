@@ -1,12 +1,12 @@
-"""What people do today to say which channels carry which variables: the methods to compare ascribo with.
+"""Methods in common use that say which channels carry which variables: tuning curves, regression, a decoder.
 
 Each function takes a recording, `spaces` (space -> names of its variables) and a level q, and returns one row per
 channel and space: channel, space, score, p, q, called. One rule for all: p-values are adjusted by Benjamini and
 Hochberg's method over the channels of a space, and a channel is called if its adjusted value, the column q, is at
 most the level.
 
-None of these methods knows of latents that are not among the variables. The recording is taken as one stretch of
-time: epochs are not looked at.
+None of these methods knows of latents that are not among the variables. The recording is taken as one segment:
+epochs are not looked at.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Spaces = Mapping[str, Sequence[str]]
 
 
 def tuning_information(
-    recording: Recording, spaces: Spaces, q: float = 0.05, *, cells: int = 64, most: int = 20
+    recording: Recording, spaces: Spaces, q: float = 0.05, *, bins: int = 20, most_bins: int = 64
 ) -> pd.DataFrame:
     """Information of tuning curves, tested by circular shifts of the channels against the variables.
 
-    Variables are cut at quantiles into at most `most` bins each and at most `cells` cells together (20 bins for one
-    variable, 8 x 8 for two). η² is the share of a channel's variance that its mean in each cell explains; the
+    Variables are cut at quantiles into at most `bins` bins each and at most `most_bins` together (20 bins for one
+    variable, 8 x 8 for two). η² is the share of a channel's variance that its mean in each bin explains; the
     score is -½ log₂(1 - η²) bits per step, the information of a tuning curve under Gaussian noise. (The spatial
     information of spikes is the same to second order, but for its unit.)
 
@@ -66,15 +66,15 @@ def tuning_information(
     waves: Any = fft.rfft(X.astype(np.float32), axis=0)
     score, p = np.empty((2, channels, len(spaces)))
     for k, of_space in enumerate(values.values()):
-        each = min(most, int(cells ** (1 / of_space.shape[1]) + 1e-9))
+        each = min(bins, int(most_bins ** (1 / of_space.shape[1]) + 1e-9))
         if each < 2:
             raise ValueError(
-                f"space {list(spaces)[k]!r} has {of_space.shape[1]} variables: {cells} cells leave fewer than two "
-                f"bins for each. Pass cells={2 ** of_space.shape[1]} or more, or split the space."
+                f"space {list(spaces)[k]!r} has {of_space.shape[1]} variables: {most_bins} bins leave fewer than "
+                f"two for each. Pass most_bins={2 ** of_space.shape[1]} or more, or split the space."
             )
-        occupied = np.unique(_cells(of_space, each), return_inverse=True)[1]
+        occupied = np.unique(_bins(of_space, each), return_inverse=True)[1]
         inside = occupied == np.arange(occupied.max() + 1)[:, None]
-        # unit length, so that the sum of squared projections on the cells is the sum of squares explained
+        # unit length, so that the sum of squared projections on the bins is the sum of squares explained
         filters: Any = fft.rfft(inside / np.sqrt(inside.sum(1, keepdims=True), dtype=np.float32), axis=1)
         filters = filters.conj()
         for c in range(channels):
@@ -154,7 +154,7 @@ def permutation_importance(
     """How much worse the variables of a space are decoded when a channel is shifted in time.
 
     A network with one layer of `units` rectifiers is trained from all channels to the variables of a space on every
-    other one of the blocks of time, and judged on those between; then the other way round. A channel of the
+    other one of the blocks of time, and tested on those between; then the other way round. A channel of the
     held-out time is replaced by itself, circularly shifted, `shifts` times. The score is the mean loss of R² over
     blocks; p is from a one-sided t-test over blocks.
 
@@ -305,13 +305,13 @@ def _edges(steps: int, blocks: int) -> np.ndarray:
     return np.linspace(0, steps, blocks + 1).astype(int)
 
 
-def _cells(values: np.ndarray, each: int) -> np.ndarray:
-    """Which cell a step is in, every variable being cut into `each` bins of equal numbers of steps: (time,)."""
-    cell = np.zeros(len(values), dtype=int)
+def _bins(values: np.ndarray, each: int) -> np.ndarray:
+    """The bin of each time step, every variable being cut into `each` bins of equal numbers of steps: (time,)."""
+    found = np.zeros(len(values), dtype=int)
     for column in values.T:
         inner = np.unique(np.quantile(column, np.arange(1, each) / each))
-        cell = cell * each + np.searchsorted(inner, column, side="right")
-    return cell
+        found = found * each + np.searchsorted(inner, column, side="right")
+    return found
 
 
 def _linear(values: np.ndarray) -> np.ndarray:

@@ -86,10 +86,10 @@ def group(
 
 
 def uniformity(p: Sequence[float], shifts: int, draws: int = 10_000) -> tuple[float, float]:
-    """Kolmogorov-Smirnov test of p-values against the uniform law on the grid k / (1 + shifts): statistic and p.
+    """Kolmogorov-Smirnov test of p-values against uniform ones on the grid k / (1 + shifts): statistic and p.
 
-    The largest distance of the two distribution functions is taken on the grid, where both jump. Its law under
-    uniformity is simulated, since the textbook one is for continuous values.
+    The largest distance of the two distribution functions is taken on the grid, where both jump. Its distribution
+    under uniformity is simulated, since the textbook one is for continuous values.
 
     >>> uniformity([0.25, 0.5, 0.75, 1.0], shifts=3)
     (0.0, 1.0)
@@ -147,7 +147,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Share of recordings with p up to a value, for unrelated and related variables, beside the uniform law."""
+    """Share of recordings with p up to a value, for unrelated and related variables; dotted: uniform."""
     ax = figures.new_axes(ax, (4.6, 4.0))
     cells = result["protocol"]["shifts"] + 1
     grid = np.arange(cells + 1) / cells

@@ -1,10 +1,10 @@
 """A rat on a linear track, recorded for real: do 31 units of CA1 carry position and running direction?
 
-The data (nelpy's example, MIT licence) are not part of the package: `$ASCRIBO_DATA` names the folder that has
-`rat_ca1_lineartrack_nelpy_31.npz`, spike counts in bins of 25 ms beside the rat's place in pixels. Used are the
-laps: stretches in which the rat runs along the track; each is an epoch. Measured: bits above chance with a p-value
-against shifted variables, the error of decoding position from the embedding in laps that the encoder has not seen,
-beside the same from the counts, and the calls of units beside their spatial information.
+The data (nelpy's example, MIT licence) are not part of the repository: the setting `ASCRIBO_DATA` names the folder
+that has `rat_ca1_lineartrack_nelpy_31.npz`, spike counts in bins of 25 ms beside the rat's place in pixels. Used
+are the laps, runs along the track; each is an epoch. Measured: bits above chance with a p-value against shifted
+variables, the error of decoding position from the embedding in laps that the encoder has not seen, beside the same
+from the counts, and the calls of units beside their spatial information.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FILE = "rat_ca1_lineartrack_nelpy_31.npz"
 ON_TRACK = (4440.0, 5370.0)
 """Seconds of the recording between which the rat is on the track; before and after it is carried and rests."""
 SPEED, LENGTH = 10.0, 100.0
-"""A lap is a stretch faster than this, in pixels per second, that covers this many of the track's 400 pixels."""
+"""A lap is a run faster than this, in pixels per second, that covers this many of the track's 400 pixels."""
 SMOOTH = 0.25
 """Seconds: of the Gaussian over the counts, and over the rat's place for its speed."""
 STEP = 0.025
@@ -65,15 +65,15 @@ def laps() -> Recording:
     axis = np.linalg.svd(centred[there], full_matrices=False)[2][0]  # the track is straight
     position = centred @ (axis * np.sign(axis[0]))
     velocity = np.gradient(ndimage.gaussian_filter1d(position, SMOOTH / step), step)
-    stretch: Any = ndimage.label(there & (np.abs(velocity) > SPEED))[0]  # type: ignore[index]
-    every = np.arange(1, stretch.max() + 1)
-    covered = ndimage.maximum(position, stretch, every) - ndimage.minimum(position, stretch, every)
-    kept = np.isin(stretch, every[covered > LENGTH])
+    runs: Any = ndimage.label(there & (np.abs(velocity) > SPEED))[0]  # type: ignore[index]
+    every = np.arange(1, runs.max() + 1)
+    covered = ndimage.maximum(position, runs, every) - ndimage.minimum(position, runs, every)
+    kept = np.isin(runs, every[covered > LENGTH])
     fires = counts[kept].any(0)
     return Recording(
         pd.DataFrame(counts[kept][:, fires], columns=[f"unit{k}" for k in np.flatnonzero(fires)]),
         {"position": position[kept], "direction": np.where(velocity[kept] > 0, "out", "back")},
-        epochs=stretch[kept],
+        epochs=runs[kept],
         time=stamps[kept],
     )
 
@@ -204,12 +204,12 @@ def _decoded(rows: list[Row]) -> dict[str, Any]:
 def _agreement(units: Mapping[str, Row], seconds: float) -> dict[str, Any]:
     """Spatial information of the units that are called for position and of the others, and where the two disagree.
 
-    In bits per second, as Skaggs defines it, and in bits per spike; each also less what shuffled positions give,
-    since few spikes have much information each by chance alone. `p` is that of Mann and Whitney's test that the
-    called ones have more, `p_of_significant` the same for the units whose own information is significant: how far a
-    measure can tell at all. `p_given_spikes` is that of the partial rank correlation of being called with the
-    measure, the number of spikes held fixed: more spikes are more information per second, and are called more
-    easily. `rank_correlation` is that of the measure and the unique variance of position over units.
+    In bits per second, as Skaggs et al. (1993) define it, and in bits per spike; each also less what shuffled
+    positions give, since few spikes have much information each by chance alone. `p` is that of Mann and Whitney's
+    test that the called ones have more, `p_of_significant` the same for the units whose own information is
+    significant: how far a measure can tell at all. `p_given_spikes` is that of the partial rank correlation of
+    being called with the measure, given the number of spikes: more spikes are more information per second, and are
+    called more easily. `rank_correlation` is that of the measure and the unique variance of position over units.
     """
     called = np.array([unit["position"]["called"] for unit in units.values()])
     score = np.array([unit["position"]["score"] for unit in units.values()])
@@ -248,14 +248,14 @@ def _more(values: np.ndarray, those: np.ndarray) -> float | None:
     return float(stats.mannwhitneyu(values[those], values[~those], alternative="greater").pvalue)
 
 
-def _more_given(values: np.ndarray, those: np.ndarray, held: np.ndarray) -> float | None:
-    """p of the partial rank correlation of being among those with the values, `held` being fixed (one-sided).
+def _more_given(values: np.ndarray, those: np.ndarray, given: np.ndarray) -> float | None:
+    """p of the partial rank correlation, given a third variable, of the values with being among those (one-sided).
 
-    What a line through the ranks of `held` leaves of both is correlated, and compared with random orders.
+    What a line through the ranks of `given` leaves of both is correlated, and compared with random orders.
     """
     if those.all() or not those.any():
         return None
-    ranks = [stats.rankdata(x) for x in (values, those, held)]
+    ranks = [stats.rankdata(x) for x in (values, those, given)]
     design = np.stack([np.ones(len(values)), ranks[2]], axis=1)
     left, right = (x - design @ np.linalg.lstsq(design, x, rcond=None)[0] for x in ranks[:2])
     shuffled = np.random.default_rng(0).permuted(np.tile(right, (ORDERS, 1)), axis=1)

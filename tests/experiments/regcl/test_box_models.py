@@ -54,7 +54,7 @@ def test_the_papers_protocol_is_over_entries_in_own_coordinates(fitted):
         "neuron_gradient": np.abs(J).mean(0).T[:, :2],
         "inverted_neuron_gradient": np.abs(inverse).mean(0)[:, :2],
     }
-    got = box_models.judge(CASE, data, model, {}, "position", entries=list(by_hand))["entries"]
+    got = box_models.score_methods(CASE, data, model, {}, "position", entries=list(by_hand))["entries"]
     for method, scores in by_hand.items():
         found = box_models.entry_scores(model, data, method, steps, "position")
         np.testing.assert_allclose(found, scores, rtol=2e-3)
@@ -82,12 +82,14 @@ def test_channels_are_those_of_standardised_channels(fitted):
     )
     for method in ("generative_gradient", "neuron_gradient", "integrated_gradients", "feature_ablation"):
         a, b = (
-            box_models.channel_scores(attribute(m, data, method, steps), box_models.spread_of(data, m), "position")
+            box_models.channel_scores(
+                attribute(m, data, method, steps), box_models.channel_spread(data, m), "position"
+            )
             for m in (model, other)
         )
         np.testing.assert_allclose(a, b, rtol=1e-3, err_msg=method)
     raw = attribute(model, data, "inverted_neuron_gradient", steps)
-    scores = box_models.channel_scores(raw, box_models.spread_of(data, model), "position")
+    scores = box_models.channel_scores(raw, box_models.channel_spread(data, model), "position")
     np.testing.assert_allclose(scores * spread, raw.by_space.sel(space="position").values)
 
 
@@ -95,7 +97,7 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
     data, model = fitted
     last = model.parameters["6.weight"].clone()
     last[:, 1] = last[:, 0]  # two outputs that say the same: no sample has an inverse
-    row = box_models.judge(
+    row = box_models.score_methods(
         *(CASE, data, replace(model, parameters={**model.parameters, "6.weight": last}), {}, "position"),
         entries=["inverted_neuron_gradient"],
         channels=["inverted_neuron_gradient", "neuron_gradient"],
@@ -108,9 +110,9 @@ def test_a_method_without_a_map_is_at_chance_and_named(fitted):
 def test_a_collapsed_space_is_judged(fitted):
     data, model = fitted
     usable = replace(model, usable=np.ones_like(model.usable))
-    row = box_models.judge(CASE, data, usable, {}, "position", channels=["neuron_gradient"])
+    row = box_models.score_methods(CASE, data, usable, {}, "position", channels=["neuron_gradient"])
     maps = attribute(usable, data, "neuron_gradient", evenly(len(data), CASE["samples"]))
-    scores = box_models.channel_scores(maps, box_models.spread_of(data, usable), "position")
+    scores = box_models.channel_scores(maps, box_models.channel_spread(data, usable), "position")
     assert row["channels"]["neuron_gradient"] == pytest.approx(auroc(scores, data.truth.sel(space="position")))
 
 
@@ -123,15 +125,17 @@ def test_costly_methods_take_fewer_steps(fitted, monkeypatch):
         return attribute(model, recording, method, steps, **given)
 
     monkeypatch.setattr(box_models, "attribute", counted)
-    box_models.judge(CASE, data, model, {}, "position", channels=["tangent", "neuron_gradient"])
+    box_models.score_methods(CASE, data, model, {}, "position", channels=["tangent", "neuron_gradient"])
     assert asked == {"tangent": 20, "neuron_gradient": 40}
 
 
 def test_latents_are_recovered_from_their_blocks(fitted):
     data, model = fitted
-    got = box_models.recovered(CASE, data, model)
+    got = box_models.recovered_latents(CASE, data, model)
     assert set(got) == {"position", "rest"} and got["position"] > 0.3
-    swapped = box_models.recovered(CASE, data, model, {"rest": data.latents[:, -2:], "no such": data.latents})
+    swapped = box_models.recovered_latents(
+        CASE, data, model, {"rest": data.latents[:, -2:], "no such": data.latents}
+    )
     assert set(swapped) == {"rest"} and swapped["rest"] < got["position"]
 
 
@@ -148,6 +152,6 @@ def test_unique_variance_finds_the_carriers(fitted):
     assert set(one) == {"position", "rest"} and one["position"].shape == (50,)
     np.testing.assert_allclose(one["position"], two["position"], atol=1e-3)
     assert auroc(one["position"], data.truth.sel(space="position")) > 0.9
-    row = box_models.judge(CASE, data, model, one, "position", channels=["unique_variance"])
+    row = box_models.score_methods(CASE, data, model, one, "position", channels=["unique_variance"])
     expected = auroc(one["position"], data.truth.sel(space="position"))
     assert row["channels"]["unique_variance"] == pytest.approx(expected, abs=1e-6)  # rows are rounded

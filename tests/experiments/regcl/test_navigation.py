@@ -115,7 +115,7 @@ def test_types_are_told_apart_by_maps_that_show_them():
             table = data.truth.to_series().rename("called").reset_index()
             return table
 
-    found = navigation_models._told_apart(data, Maps())  # type: ignore[arg-type]
+    found = navigation_models._type_accuracy(data, Maps())  # type: ignore[arg-type]
     assert place.shape == (2_500, 2) and found["rule"] > 0.95 and found["cross_validated"] > 0.97
     assert found["grid_score"]["grid"] > 0.5 > 0.3 > found["grid_score"]["place"]
 

@@ -89,7 +89,7 @@ def no_matplotlib(size):
 
 
 def test_the_printed_numbers_agree_with_the_printed_tests():
-    """Schneider et al. (2024), tables 4 and 5, print differences of means of these numbers."""
+    """Schneider et al. (2023), tables 4 and 5, print differences of means of these numbers."""
     assert len(table1.PAPER) == 36
     assert all(v["ci95"][0] < v["mean"] < v["ci95"][1] for v in table1.PAPER.values())
 
@@ -124,7 +124,7 @@ def test_the_printed_numbers_agree_with_the_printed_tests():
         ("shapley_zeros", "none"): 10.86,
     }
     for (method, penalty), difference in by_penalty.items():
-        # integrated gradients lack some hybrid models in Schneider et al. (2024)
+        # integrated gradients lack some hybrid models in Schneider et al. (2023)
         off = 0.5 if method == "integrated_gradients" else 0.12
         found = mean(INVERTED, penalty="regularized") - mean(method, penalty=penalty)
         assert found == pytest.approx(difference, abs=off)
@@ -148,7 +148,7 @@ def made_up(best):
 @pytest.fixture(scope="module")
 def ahead():
     pytest.importorskip("statsmodels")
-    return table1_statistics.of_rows(made_up((MODES[2], "regularized", INVERTED)), table1.PAPER)
+    return table1_statistics.test_scores(made_up((MODES[2], "regularized", INVERTED)), table1.PAPER)
 
 
 def test_the_papers_method_is_ahead(ahead):
@@ -186,7 +186,7 @@ def test_main_effects_are_ordered(ahead):
 def test_without_statsmodels_there_are_no_tests(monkeypatch):
     for name in ("statsmodels", "statsmodels.formula.api", "statsmodels.stats.anova"):
         monkeypatch.setitem(sys.modules, name, None)
-    found = table1_statistics.of_rows(made_up(None), table1.PAPER)
+    found = table1_statistics.test_scores(made_up(None), table1.PAPER)
     assert found["anova"] is None and found["tukey"] is None and "ascribo[stats]" in found["why"]
     titles = list(table1_statistics.tables(found))
     assert len(titles) == 2 and titles[0].startswith("Paired") and titles[1].endswith(f"(no tests: {found['why']})")

@@ -16,7 +16,7 @@ PLAN |= {"data_seeds": [0, 1]}
 CHEAP = replace(
     table1.STUDY,
     together=lambda cases, recordings, models: [{} for _ in cases],
-    score=lambda case, data, model, unique: box_models.judge(
+    score=lambda case, data, model, unique: box_models.score_methods(
         case, data, model, unique, "position", entries=["neuron_gradient"], channels=["inverted_neuron_gradient"]
     ),
 )

@@ -128,7 +128,7 @@ def test_tuning_information_by_hand():
     z, X = rng.uniform(-1, 1, (60, 2)), rng.standard_normal((60, 2))
     X[:, 0] += z[:, 0]
     calls = established_methods.tuning_information(
-        Recording(X, {"u": z[:, 0], "v": z[:, 1]}), {"a": ["u", "v"]}, cells=9
+        Recording(X, {"u": z[:, 0], "v": z[:, 1]}), {"a": ["u", "v"]}, most_bins=9
     )
     cell = [pd.qcut(column, 3, labels=False) for column in z.T]
     for c, x in enumerate(X.T):
@@ -243,8 +243,8 @@ def test_what_is_refused(linear):
         established_methods.linear_glm(linear, SPACES, thin=10_000)
     with pytest.raises(ValueError, match="blocks=1"):
         established_methods.cross_validated_glm(linear, SPACES, blocks=1)
-    with pytest.raises(ValueError, match="cells=4 or more"):
-        established_methods.tuning_information(linear, SPACES, cells=3)
+    with pytest.raises(ValueError, match="most_bins=4 or more"):
+        established_methods.tuning_information(linear, SPACES, most_bins=3)
     with pytest.raises(ValueError, match="not all numbers"):
         established_methods.linear_glm(Recording(np.eye(3), {"a0": list("xyz")}), {"a": ["a0"]})
     with pytest.raises(ValueError, match="without gaps"):
