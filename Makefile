@@ -42,7 +42,7 @@ test: .venv
 	$(VENV)/bin/python -m pytest -n 2 -q
 
 bench: .venv $(CEBRA)/stamp
-	$(VENV)/bin/python -m benchmarks.cpu --cebra-python $(CEBRA)/bin/python
+	$(VENV)/bin/python -m benchmarks.cpu
 
 # The numbers of the working tree beside those of an old commit, to the last bit: make same OLD=commit.
 same: .venv

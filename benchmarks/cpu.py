@@ -1,6 +1,6 @@
 """ascribo beside cebra on one CPU thread: time of a training step, of an attribution, and memory.
 
-    python -m benchmarks.cpu --cebra-python PATH      # of an environment with cebra 0.6.1, cvxpy and captum
+    python -m benchmarks.cpu [--cebra-python PATH]      # of an environment with cebra 0.6.1, cvxpy and captum
 
 The two sides take turns, so that what else the machine does hits both. Writes benchmarks/results/cpu.json and
 exits with 0 only if every bar holds.
@@ -32,6 +32,7 @@ from ascribo.training.train import train
 from benchmarks.clock import clock
 from benchmarks.problems import problem_of
 from benchmarks.turns import CHECKOUT, ONE_THREAD, CebraProcess, take_turns
+from experiments.shared.environment import cebra_python
 from experiments.shared.results import code, machine
 
 HERE = Path(__file__).parent
@@ -180,7 +181,7 @@ def bars(got: dict, size: Size) -> list[dict]:
     return found
 
 
-def measure(size: Size, cebra_python: str | None = None) -> dict:
+def measure(size: Size, cebra_python: str | Path | None = None) -> dict:
     """All measurements; without cebra's Python those of ascribo alone."""
     torch.set_num_threads(1)
     recording = asc.simulate.box(observed=3, hidden=3, steps=size.length)
@@ -229,7 +230,12 @@ def show(got: dict) -> None:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cebra-python", help="the Python of an environment with cebra 0.6.1, cvxpy and captum")
+    parser.add_argument(
+        "--cebra-python",
+        default=cebra_python(),
+        help="the Python of an environment with cebra 0.6.1, cvxpy and captum (default: the setting "
+        "ASCRIBO_CEBRA_PYTHON, or .venv-cebra in the checkout; without it ascribo runs alone)",
+    )
     parser.add_argument("--quick", action="store_true", help="a small form, in which the bars mean nothing")
     parser.add_argument("--out", type=Path, help="where to write the JSON")
     given = parser.parse_args()

@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ascribo import explain
-from experiments.labelfree.common import pretext_models
 from experiments.labelfree.data import images
 from experiments.labelfree.networks import Reconstruction
+from experiments.labelfree.tasks import pretext_models
 from experiments.shared.results import code, machine, write_json
 
 HERE = Path(__file__).parent

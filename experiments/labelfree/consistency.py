@@ -29,9 +29,9 @@ from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 
 from . import training
-from .common import NOISE, interval, pretext_models
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
+from .tasks import NOISE, interval, pretext_models
 
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 

@@ -21,8 +21,8 @@ from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 
-from .common import NOISE, TASKS, pretext_models
 from .data import images
+from .tasks import NOISE, TASKS, pretext_models
 
 __all__ = ["FULL", "PUBLISHED", "QUICK", "draw", "run", "tables"]
 

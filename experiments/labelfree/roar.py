@@ -23,9 +23,9 @@ from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 
 from . import training
-from .common import NOISE, corrupted, pretext_models
 from .data import images
 from .networks import Autoencoder
+from .tasks import NOISE, corrupted, pretext_models
 
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 

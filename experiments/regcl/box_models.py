@@ -12,7 +12,7 @@ channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
 from ascribo.training.penalty import Auto, Constant, Ramp, Schedule
+from experiments.shared.many_models import Study
 from experiments.shared.rows import Case, Row
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "PROTOCOL",
     "STANDARDISED",
     "VERIFICATION",
+    "box_study",
     "channel_scores",
     "channel_spread",
     "encoder",
@@ -55,6 +57,7 @@ __all__ = [
     "recovered_latents",
     "schedule",
     "score_methods",
+    "score_observed",
     "spaces",
     "unique_scores",
 ]
@@ -252,3 +255,24 @@ def recovered_latents(
         for name, goal in goals.items()
         if name in blocks
     }
+
+
+def score_observed(
+    case: Case,
+    data: BoxRecording,
+    model: FittedModel,
+    unique: Scores,
+    *,
+    entries: Sequence[str] = (),
+    channels: Sequence[str] = (),
+) -> Row:
+    """auROC of the observed space by some methods, and R² of both blocks."""
+    scores = score_methods(case, data, model, unique, "position", entries=entries, channels=channels)
+    return {**scores, "r2": recovered_latents(case, data, model)}
+
+
+def box_study(score: Callable[[Case, Any, FittedModel, Any], Row], **different: Any) -> Study:
+    """A study of box data on standardised channels. different : fields of `Study` that are not as usual."""
+    usual = {"recording": recording, "spaces": spaces, "schedule": schedule, "together": unique_scores}
+    data = ("dim", "data_seed", "length", "snr")
+    return Study(**{**usual, "score": score, "data": data, "one_scale": False, **different})

@@ -25,7 +25,7 @@ from experiments.regcl.box_models import MODES, OURS, PAPERS
 from experiments.regcl.navigation_figure import panels
 from experiments.regcl.navigation_models import ALL, SPACES
 from experiments.regcl.reporting import compare_with_paper, describe_time, fit_table, method_table
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
@@ -73,17 +73,7 @@ def score(case: Case, data: NavigationRecording, model: FittedModel, found: Any)
     return {**row, "figure": _figure_data(data, model, found)} if plain and not case["simulation"] else row
 
 
-STUDY = Study(
-    *(
-        navigation_models.recording,
-        navigation_models.spaces,
-        box_models.schedule,
-        navigation_models.together,
-        score,
-    ),
-    data=("simulation", "noise", "spikes", "mixed", "length"),
-    one_scale=False,
-)
+STUDY = navigation_models.navigation_study(score)
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:

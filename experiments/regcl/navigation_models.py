@@ -8,7 +8,7 @@ position, head direction and speed. *Entries* and *channels* are as in `box_mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
 from experiments.regcl import box_models
+from experiments.shared.many_models import Study
 from experiments.shared.rows import Case, Row
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "SPACES",
     "WINDOW",
     "decode_spaces",
+    "navigation_study",
     "recording",
     "score_all_variables",
     "spaces",
@@ -175,6 +177,12 @@ def decode_spaces(case: Case, data: NavigationRecording, model: FittedModel) -> 
         ).iloc[0]
         out[space] = {k: round(float(found[k]), 5) for k in ("median_error", "r2", "constant_error")}
     return out
+
+
+def navigation_study(score: Callable[[Case, Any, FittedModel, Any], Row]) -> Study:
+    """A study of a navigating rat's cells on standardised channels."""
+    data = ("simulation", "noise", "spikes", "mixed", "length")
+    return Study(recording, spaces, box_models.schedule, together, score, data=data, one_scale=False)
 
 
 def _type_accuracy(data: NavigationRecording, maps: AttributionMaps) -> Row:

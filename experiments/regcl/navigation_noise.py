@@ -16,10 +16,10 @@ from ascribo import figures
 from ascribo.attribution import METHODS
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.navigation import NavigationRecording
-from experiments.regcl import box_models, navigation_models
+from experiments.regcl import navigation_models
 from experiments.regcl.navigation_models import ALL, SPACES
 from experiments.regcl.reporting import describe_time, draw_curves, method_styles, spell_out
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summary
@@ -44,17 +44,7 @@ def score(case: Case, data: NavigationRecording, model: FittedModel, maps: Any) 
     return navigation_models.score_all_variables(case, data, model, maps, tuple(METHODS))
 
 
-STUDY = Study(
-    *(
-        navigation_models.recording,
-        navigation_models.spaces,
-        box_models.schedule,
-        navigation_models.together,
-        score,
-    ),
-    data=("simulation", "noise", "spikes", "mixed", "length"),
-    one_scale=False,
-)
+STUDY = navigation_models.navigation_study(score)
 
 
 def cases(plan: Plan) -> list[Case]:

@@ -25,7 +25,7 @@ from experiments.regcl.reporting import (
     method_table,
     spell_out,
 )
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
@@ -46,17 +46,10 @@ QUICK = {"snrs": (None, 3.0, 1.0), "dims": (6,), "data_seeds": range(2)}
 
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by every method, and R² of both blocks."""
-    return {
-        **box_models.score_methods(case, data, model, unique, "position", channels=tuple(METHODS)),
-        "r2": box_models.recovered_latents(case, data, model),
-    }
+    return box_models.score_observed(case, data, model, unique, channels=tuple(METHODS))
 
 
-STUDY = Study(
-    *(box_models.recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
-    data=("dim", "data_seed", "length", "snr"),
-    one_scale=False,
-)
+STUDY = box_models.box_study(score)
 
 
 def cases(plan: Plan) -> list[Case]:

@@ -22,7 +22,7 @@ from ascribo.simulate.box import BoxRecording
 from experiments.regcl import box_models
 from experiments.regcl.box_models import OURS, Scores
 from experiments.regcl.reporting import describe_time, fit_table, spell_out
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
@@ -55,19 +55,10 @@ def recording(case: Case) -> BoxRecording:
 
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space, and R² of both blocks."""
-    return {
-        **box_models.score_methods(
-            case, data, model, unique, "position", entries=[INVERTED], channels=(INVERTED, *OURS)
-        ),
-        "r2": box_models.recovered_latents(case, data, model),
-    }
+    return box_models.score_observed(case, data, model, unique, entries=[INVERTED], channels=(INVERTED, *OURS))
 
 
-STUDY = Study(
-    *(recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
-    data=("dim", "data_seed", "length", "snr", "scale"),
-    one_scale=False,
-)
+STUDY = box_models.box_study(score, recording=recording, data=("dim", "data_seed", "length", "snr", "scale"))
 
 
 def cases(plan: Plan) -> list[Case]:

@@ -25,7 +25,7 @@ from experiments.regcl.reporting import (
     method_table,
     spell_out,
 )
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
@@ -46,17 +46,10 @@ QUICK = {"lengths": (1_000, 3_000, 10_000, 30_000, 100_000), "data_seeds": range
 
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by the cheap methods, and R² of both blocks."""
-    return {
-        **box_models.score_methods(case, data, model, unique, "position", channels=CHEAP),
-        "r2": box_models.recovered_latents(case, data, model),
-    }
+    return box_models.score_observed(case, data, model, unique, channels=CHEAP)
 
 
-STUDY = Study(
-    *(box_models.recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
-    data=("dim", "data_seed", "length", "snr"),
-    one_scale=False,
-)
+STUDY = box_models.box_study(score)
 
 
 def cases(plan: Plan) -> list[Case]:

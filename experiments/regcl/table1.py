@@ -27,7 +27,7 @@ from experiments.regcl.reporting import (
     method_table,
     read_printed_table,
 )
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
@@ -62,18 +62,10 @@ QUICK = {"steps": 3_000, "dims": (4, 6, 9), "data_seeds": range(3)}
 
 def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) -> Row:
     """auROC of the observed space by all methods, and R² of both blocks."""
-    return {
-        **box_models.score_methods(case, data, model, unique, "position", entries=PAPERS, channels=CHANNELS),
-        "r2": box_models.recovered_latents(case, data, model),
-    }
+    return box_models.score_observed(case, data, model, unique, entries=PAPERS, channels=CHANNELS)
 
 
-STUDY = Study(
-    *(box_models.recording, box_models.spaces, box_models.schedule, box_models.unique_scores, score),
-    data=("dim", "data_seed", "length", "snr"),
-    one_scale=True,
-    encoder=box_models.encoder,
-)
+STUDY = box_models.box_study(score, one_scale=True, encoder=box_models.encoder)
 
 
 def cases(plan: Plan) -> list[Case]:

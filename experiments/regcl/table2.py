@@ -29,7 +29,7 @@ from experiments.regcl.reporting import (
     method_table,
     read_printed_table,
 )
-from experiments.shared.many_models import TRAINING, Study, experiment
+from experiments.shared.many_models import TRAINING, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations
 from experiments.shared.summaries import summarise
@@ -88,12 +88,7 @@ def score(case: Case, data: BoxRecording, model: FittedModel, unique: Scores) ->
     }
 
 
-STUDY = Study(
-    *(recording, spaces, box_models.schedule, box_models.unique_scores, score),
-    data=("dim", "data_seed", "length"),
-    one_scale=True,
-    encoder=box_models.encoder,
-)
+STUDY = box_models.box_study(score, recording=recording, spaces=spaces, one_scale=True, encoder=box_models.encoder)
 
 
 def cases(plan: Plan) -> list[Case]:

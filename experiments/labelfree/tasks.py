@@ -1,4 +1,4 @@
-"""What the experiments of this folder share: trained encoders, corrupted copies, intervals, tables."""
+"""Pretext tasks: what each shows of an image, and models trained for it; and intervals over examples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from ascribo.metrics.intervals import bootstrap_interval
 
 from . import training
 from .data import Images
@@ -87,7 +89,5 @@ def interval(values: Any, draws: int = 2000) -> dict[str, float]:
     {'mean': 2.0, 'low': 2.0, 'high': 2.0}
     """
     numbers = np.asarray(values, dtype=float)
-    rng = np.random.default_rng(0)
-    means = [numbers[rng.integers(0, len(numbers), len(numbers))].mean() for _ in range(draws)]
-    low, high = np.quantile(means, [0.025, 0.975])
-    return {"mean": float(numbers.mean()), "low": float(low), "high": float(high)}
+    low, high = bootstrap_interval(numbers, draws)
+    return {"mean": float(numbers.mean()), "low": low, "high": high}
