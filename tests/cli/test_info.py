@@ -32,6 +32,15 @@ def test_info_for_people(run, table, capsys):
         assert part in said
 
 
+def test_info_says_if_batches_had_to_be_smaller(run, tmp_path, capsys):
+    facts, tensors = store.read_run(run)
+    assert facts["batch_size"] == 64  # as was asked for: there is nothing to say
+    assert main(["info", str(run)]) == 0 and "batch" not in capsys.readouterr().out
+    store.write_run(tmp_path, {**facts, "batch_size": 50}, tensors)
+    assert main(["info", str(tmp_path)]) == 0
+    assert "50 time steps, all there are (batch_size=64)" in capsys.readouterr().out
+
+
 def test_info_on_a_folder_that_is_no_run(tmp_path, fails):
     assert "there is no such folder" in fails("info", tmp_path / "nothing")
     assert "not a finished ascribo run" in fails("info", tmp_path)

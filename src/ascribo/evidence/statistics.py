@@ -1,6 +1,6 @@
 """Tests for tables of results: which factors of an experiment matter, and which groups differ.
 
-As in Schneider et al. (2024), appendix B.4: an analysis of variance (ANOVA) over all factors of an experiment and
+As in Schneider et al. (2023), appendix B.4: an analysis of variance (ANOVA) over all factors of an experiment and
 their interactions, then Tukey's test on the combinations that matter. For intervals see
 `ascribo.metrics.bootstrap_interval`.
 """
