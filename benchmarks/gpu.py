@@ -27,13 +27,13 @@ from ascribo.networks.encoders import build_encoder
 from ascribo.networks.losses import infonces
 from ascribo.networks.stack import Embedder
 from ascribo.training.adam import Adam
-from ascribo.training.graphs import GraphSteps
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import contrastive_objectives
 from ascribo.training.penalty import Constant, Ramp
-from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
+from ascribo.training.source_recordings import RecordingSource
 from ascribo.training.steps import STEPS_PER_CHUNK
+from ascribo.training.steps_cuda_graph import GraphSteps
 from benchmarks.problems import problem_of, spaces_of
 from experiments.shared.results import code, machine, write_json
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ascribo.training.train import train
+from ascribo.training.dispatch import train
 from benchmarks import cpu, gpu
 from benchmarks.turns import CHECKOUT
 

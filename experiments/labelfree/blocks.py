@@ -24,16 +24,16 @@ from torch import Tensor
 import ascribo as asc
 from ascribo import explain
 from ascribo.data.segments import segment_bounds
-from ascribo.explain.contrastive import ContrastiveLoss, draw_comparisons
+from ascribo.explain.example_contrastive import ContrastiveLoss, draw_comparisons
 from ascribo.metrics import auroc
 from ascribo.model.fitting import prepare
 from ascribo.spaces.pairs import Pairs
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
+from ascribo.training.dispatch import train_source
 from ascribo.training.penalty import Constant
-from ascribo.training.recordings import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.train import train_source
+from ascribo.training.source_recordings import RecordingSource
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation import track

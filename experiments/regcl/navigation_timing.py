@@ -30,9 +30,9 @@ from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import finish, prepare
 from ascribo.simulate.navigation import NavigationRecording
 from ascribo.support.compute import one_thread
+from ascribo.training.dispatch import train
 from ascribo.training.penalty import Constant
 from ascribo.training.settings import Settings
-from ascribo.training.train import train
 from benchmarks.clock import clock
 from benchmarks.turns import CebraProcess, take_turns
 from experiments.regcl import box_models, navigation_models

@@ -26,10 +26,10 @@ from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.spaces.base import Space
 from ascribo.support.compute import one_thread
 from ascribo.support.progress import say
+from ascribo.training.dispatch import train_many
+from ascribo.training.packing import pack
 from ascribo.training.penalty import Schedule
 from ascribo.training.settings import Settings
-from ascribo.training.stacks import pack
-from ascribo.training.train import train_many
 from experiments.shared import runner
 from experiments.shared.results import write_json
 from experiments.shared.rows import Case, Row, compute_rows, row_files

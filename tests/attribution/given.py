@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ascribo.attribution.encoded import EncodedRecording
+from ascribo.attribution.method_inputs import EncodedRecording
 
 
 @dataclass(frozen=True, eq=False)

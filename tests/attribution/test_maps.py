@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 
 from ascribo.attribution.aggregate import LocalScores
-from ascribo.attribution.local import aggregated_maps
+from ascribo.attribution.local_methods import aggregated_maps
 from ascribo.attribution.maps import AttributionMaps
 
 SPACES = {"a": slice(0, 2), "b": slice(2, 3)}

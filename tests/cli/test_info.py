@@ -8,7 +8,7 @@ import xarray as xr
 
 import ascribo as asc
 from ascribo.cli.main import main
-from ascribo.model import store
+from ascribo.model import run_folder
 
 pytestmark = pytest.mark.usefixtures("quick_unique_variance")
 
@@ -33,10 +33,10 @@ def test_info_for_people(run, table, capsys):
 
 
 def test_info_says_if_batches_had_to_be_smaller(run, tmp_path, capsys):
-    facts, tensors = store.read_run(run)
+    facts, tensors = run_folder.read_run(run)
     assert facts["batch_size"] == 64  # as was asked for: there is nothing to say
     assert main(["info", str(run)]) == 0 and "batch" not in capsys.readouterr().out
-    store.write_run(tmp_path, {**facts, "batch_size": 50}, tensors)
+    run_folder.write_run(tmp_path, {**facts, "batch_size": 50}, tensors)
     assert main(["info", str(tmp_path)]) == 0
     assert "50 time steps, all there are (batch_size=64)" in capsys.readouterr().out
 
@@ -48,10 +48,10 @@ def test_info_on_a_folder_that_is_no_run(tmp_path, fails):
 
 def test_info_needs_no_module_of_the_users(run, tmp_path, capsys):
     """A model that holds classes of another laboratory can be looked at, if not loaded."""
-    facts, tensors = store.read_run(run)
+    facts, tensors = run_folder.read_run(run)
     spaces = facts["spaces"]["items"]
     spaces[0][1]["similarity"] = {"type": "their_module:Cosine", "power": 2}
-    store.write_run(tmp_path, facts, tensors)
+    run_folder.write_run(tmp_path, facts, tensors)
     assert main(["info", str(tmp_path)]) == 0
     assert "similarity=Cosine(power=2)" in capsys.readouterr().out
 

@@ -19,11 +19,11 @@ from ascribo.attribution.unique_variance.problem import make_problem
 from ascribo.data.segments import hold_out, segment_bounds
 from ascribo.model.fitting import prepare
 from ascribo.networks.stack import Embedder
-from ascribo.spaces.on_device import DeviceSampler
+from ascribo.spaces.device_pairs import DeviceSampler
 from ascribo.spaces.pairs import Pairs
 from ascribo.training.objective import contrastive_objectives
 from ascribo.training.problem import Problem
-from ascribo.training.recordings import RecordingSource
+from ascribo.training.source_recordings import RecordingSource
 
 LEAP = 1000.0
 """What a variable jumps by from one epoch to the next; within an epoch it moves by 1."""

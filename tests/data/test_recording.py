@@ -13,7 +13,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascribo.data.accept import as_recording, in_kind
+from ascribo.data.containers import as_recording, in_kind
 from ascribo.data.recording import Recording
 from ascribo.data.treatment import Treatment
 from ascribo.support.names import suggest

@@ -11,8 +11,8 @@ from torch.func import functional_call
 
 import ascribo as asc
 from ascribo.explain import examples
-from ascribo.explain.influence import lissa
-from ascribo.explain.recurrent import unrolled
+from ascribo.explain.example_influence import lissa
+from ascribo.explain.lstm import unrolled
 
 
 def _problem(seed=0):

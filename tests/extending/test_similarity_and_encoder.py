@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import ascribo as asc
-from ascribo.kernels import blocked, reference
+from ascribo.kernels import log_sum_exp_blocked as blocked
+from ascribo.kernels import log_sum_exp_reference as reference
 
 SMALL = {"seeds": 2, "steps": 200, "batch_size": 64, "penalty": 0.0, "progress": False, "learning_rate": 1e-2}
 

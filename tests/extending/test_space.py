@@ -14,8 +14,8 @@ import ascribo as asc
 from ascribo.cli import main
 from ascribo.spaces import Space, space_kind
 from ascribo.spaces.base import Option
-from ascribo.spaces.groups import Groups
-from ascribo.spaces.on_device import DeviceSampler
+from ascribo.spaces.device_pairs import DeviceSampler
+from ascribo.spaces.group_draws import Groups
 from ascribo.spaces.pairs import Pairs
 from ascribo.spaces.positives import SameGroup
 

@@ -8,7 +8,7 @@ import torch
 
 import ascribo as asc
 from ascribo.attribution import METHODS, attribute
-from ascribo.attribution.encoded import EncodedRecording, reasons_without_map
+from ascribo.attribution.method_inputs import EncodedRecording, reasons_without_map
 from ascribo.attribution.unique_variance import make_problems, unique_variance_maps
 from ascribo.attribution.unique_variance import maps as orchestration
 from ascribo.attribution.unique_variance.problem import make_problem

@@ -12,9 +12,9 @@ from ascribo.data.segments import hold_out
 from ascribo.model.fitting import finish, fit_many, make_targets, prepare
 from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import decode
+from ascribo.training.dispatch import train
 from ascribo.training.penalty import Constant, as_schedule
 from ascribo.training.settings import Settings
-from ascribo.training.train import train
 
 ENCODER = asc.MLP((16,))
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "speed": asc.Regress("x"), "rest": asc.Time(dim=1)}

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascribo.kernels import blocked
+from ascribo.kernels import log_sum_exp_blocked as blocked
 from ascribo.networks import losses
 from ascribo.networks.losses import infonce, log_sum_exp
 from ascribo.spaces.similarities import Dot, Lp, SquaredL2, as_similarity

@@ -14,14 +14,14 @@ import torch
 import ascribo as asc
 from ascribo.networks.losses import chance
 from ascribo.networks.stack import Embedder
-from ascribo.training import train as training
-from ascribo.training.eager import EagerSteps
-from ascribo.training.graphs import GraphSteps
+from ascribo.training import dispatch as training
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import RegularizedLoss, contrastive_objectives
 from ascribo.training.penalty import Constant
 from ascribo.training.settings import Settings
 from ascribo.training.source import DeviceSource, Source
+from ascribo.training.steps_cuda_graph import GraphSteps
+from ascribo.training.steps_eager import EagerSteps
 
 CHANNELS, SPREAD = 8, 0.1
 SPACES = {"line": asc.Time(dim=1)}

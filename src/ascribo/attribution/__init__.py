@@ -1,10 +1,22 @@
-"""Which channels carry which space: attribution methods, one file each, and the one result that they all have."""
+"""Which channels carry which space: attribution methods, one file each, and the one result that they all have.
+
+    unique_variance/                     the default method: what of a channel only one space explains
+    methods/                             the local methods, one file each: a map at every time step
+    registry.py, local_methods.py        methods by name, and how local ones are registered
+    method_inputs.py                     what a method is given: a fitted model and an encoded recording
+    jacobian.py, mean_gradients.py       what several methods compute
+    aggregate.py                         maps over time as scores of channels
+    maps.py, calls.py, netcdf.py         the result; channels called with q-values; to a file and back
+
+Attribution asks which channels carry a space of a model of this package. `ascribo.explain` asks which inputs and
+which training examples built a representation, for any encoder.
+"""
 
 from . import methods
 from .calls import call_channels
-from .encoded import EncodedRecording
-from .local import local_method
+from .local_methods import local_method
 from .maps import AttributionMaps
+from .method_inputs import EncodedRecording
 from .registry import METHODS, attribute, recording_method
 
 __all__ = [

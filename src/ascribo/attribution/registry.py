@@ -1,7 +1,7 @@
 """Attribution methods by name. A method is one function that is registered with a decorator.
 
 There are two kinds. A *local* method makes a map at each time step, and the maps are averaged over time
-(`local_method`, in `ascribo.attribution.local`). A method of the *whole recording* makes its maps itself
+(`local_method`, in `ascribo.attribution.local_methods`). A method of the *whole recording* makes its maps itself
 (`recording_method`, here). Whatever is registered can be asked for as `model.attribute(X, method=name)`, and on the
 command line.
 """
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ..data.recording import Recording
 from ..data.standardised import StandardisedChannels
-from .encoded import Model
 from .maps import AttributionMaps
+from .method_inputs import Model
 
 __all__ = ["METHODS", "SAMPLES", "Method", "Options", "attribute", "check_options", "recording_method", "register"]
 

@@ -13,8 +13,8 @@ from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load_with_facts
+from ..model.run_folder import check_folder
 from ..model.saving import save
-from ..model.store import check_folder
 from ..screening import screen as screen_recording
 from ..spaces.base import Space
 from ..support.names import first_few, plural, suggest

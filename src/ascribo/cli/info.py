@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..model.run_folder import read_run
 from ..model.saving import KIND_SESSIONS
-from ..model.store import read_run
 from ..support.progress import say
 from ..support.records import decode
 from .output import print_goodness, print_line, print_table

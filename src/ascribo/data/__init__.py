@@ -6,7 +6,7 @@
     binning.py, treatment.py                  events and samples in bins, smoothing, square roots, z-scores
     standardised.py, segments.py              channels and time as the rest of the package works with them
     registry.py, formats/                     formats of files and of objects: one module and one registration each
-    accept.py, read.py                        anything as a recording: objects in memory, files
+    containers.py, read.py                    anything as a recording: objects in memory, files
 
 A new format is one module: see `ascribo.data.formats` for how to write and register it.
 """

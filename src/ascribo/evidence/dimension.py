@@ -31,7 +31,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.accept import as_recording
+from ..data.containers import as_recording
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..metrics.agreement import mean_over_pairs, pairwise_r2

@@ -25,9 +25,9 @@ import xarray as xr
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from ..attribution.encoded import seed_weights
 from ..attribution.maps import AttributionMaps
-from ..data.accept import as_recording
+from ..attribution.method_inputs import seed_weights
+from ..data.containers import as_recording
 from ..data.recording import Recording
 from ..metrics.agreement import check_embedding, mean_over_pairs, means_by_label, pairwise_r2
 from ..model.estimator import ContrastiveEmbedding

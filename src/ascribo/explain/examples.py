@@ -19,9 +19,8 @@ from torch import Tensor
 
 from ..support.names import suggest
 from .encoders import FittedEncoder, as_inputs, checked, evaluation_mode, place_of
-from .features import fitted_model, recording_for
-from .gradients import ExampleLoss
-from .influence import (
+from .example_gradients import ExampleLoss
+from .example_influence import (
     conjugate_gradients,
     dense_solver,
     gauss_newton_influence,
@@ -30,8 +29,9 @@ from .influence import (
     lissa,
     tracin,
 )
-from .neighbours import kernel_scores, median_distance
-from .simplex import simplex_weights
+from .example_neighbours import kernel_scores, median_distance
+from .example_simplex import simplex_weights
+from .features import fitted_model, recording_for
 
 __all__ = ["examples"]
 

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from ..data.recording import Recording
 from ..model.fitted import FittedModel
 from ..support.names import suggest
-from . import scores as own
-from .captum import captum_scores, is_captum
-from .deeplift import deeplift
+from . import feature_methods as own
 from .encoders import Encoder, FittedEncoder, as_inputs, checked, evaluation_mode, place_of, represent
+from .feature_captum import captum_scores, is_captum
+from .feature_deeplift import deeplift
 
 __all__ = ["completeness_residual", "features", "fitted_model", "recording_for"]
 

@@ -1,15 +1,16 @@
 """Inner loops that are written by hand for speed: the sum over negatives, a layer of the encoder, nearest points.
 
-    terms.py        the protocol of a similarity, and how an objective is a sum of them
-    reference.py    log-sum-exp over negatives by its definition, which the next two must equal
-    blocked.py      the same in blocks of references, in plain torch: for a CPU, and for similarities of users
-    streaming.py    the same in Triton, for a GPU (tiles.py: its inner part; plan.py: what objectives share)
-    rows.py         a GELU layer on values and tangents, for a GPU (rows_triton.py: the Triton kernels)
-    pair.py         the same layer together with its matrix product, laid out for a CPU
-    nearest_triton.py    the nearest of many points, in Triton; the plain form is in `ascribo.spaces.nearest`
+    similarity_terms.py         the protocol of a similarity, and how an objective is a sum of them
+    log_sum_exp_reference.py    log-sum-exp over negatives by its definition, which the next two must equal
+    log_sum_exp_blocked.py      the same in blocks of references, in plain torch: for a CPU
+    log_sum_exp_triton.py       the same in Triton, for a GPU (log_sum_exp_tiles.py: one tile of pairs)
+    objective_groups.py         which coordinates enter which objective, so that what they share is summed once
+    gelu_layer.py               a GELU layer on values and tangents, for a GPU (gelu_layer_triton.py: its kernels)
+    gelu_layer_cpu.py           the same layer together with its matrix product, laid out for a CPU
+    nearest_triton.py           the nearest of many points, in Triton; the plain form is in `ascribo.spaces.nearest`
 
-A log-sum-exp is computed where its tensors are; `ascribo.networks.dense` chooses between rows and pair. Triton is
-imported at first use, and may be absent.
+A log-sum-exp is computed where its tensors are; `ascribo.networks.dense` chooses between the two
+forms of the layer. Triton is imported at first use, and may be absent.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ..support.shapes import Float, shaped
-from . import blocked
+from . import log_sum_exp_blocked
 from .available import on_triton
-from .pair import gelu_pair
-from .rows import gelu_rows
-from .terms import Term
+from .gelu_layer import gelu_rows
+from .gelu_layer_cpu import gelu_pair
+from .similarity_terms import Term
 
 __all__ = ["gelu_pair", "gelu_rows", "log_sum_exp", "log_sum_exps"]
 
@@ -51,8 +52,8 @@ def log_sum_exps(
     (model, B, objective) tensor.
     """
     if on_triton(reference):
-        from . import streaming
+        from . import log_sum_exp_triton
 
-        if streaming.supports(reference, negatives, objectives):
-            return streaming.log_sum_exps(reference, negatives, objectives)
-    return blocked.log_sum_exps(reference, negatives, objectives)
+        if log_sum_exp_triton.supports(reference, negatives, objectives):
+            return log_sum_exp_triton.log_sum_exps(reference, negatives, objectives)
+    return log_sum_exp_blocked.log_sum_exps(reference, negatives, objectives)

@@ -1,1 +1,9 @@
-"""The fitted model: goodness of fit, the estimators, several sessions, saving and loading."""
+"""The fitted model: goodness of fit, the estimators, several sessions, saving and loading.
+
+parameters.py, checks.py             what a user may set, and what can be wrong with it or with the data
+fitting.py, fitted.py                from a recording to a fitted model, and what such a model is
+goodness.py                          how much each space tells on held-out time
+estimator.py                         `ContrastiveEmbedding`: fit, transform, score, attribute
+sessions/                            `SharedEmbedding`: several recordings in one embedding
+saving.py, loading.py, run_folder.py to a folder and back, and how such a folder is laid out
+"""

@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..attribution import AttributionMaps, attribute
 from ..attribution.calls import missing_variables
-from ..attribution.encoded import seed_weights
+from ..attribution.method_inputs import seed_weights
 from ..attribution.registry import SAMPLES, check_options
-from ..data.accept import as_recording, in_kind
+from ..data.containers import as_recording, in_kind
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..data.treatment import Treatment
@@ -28,9 +28,9 @@ from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
+from ..training.dispatch import train
 from ..training.penalty import Auto, as_schedule
 from ..training.settings import Settings
-from ..training.train import train
 from .checks import check_length, check_parameters, check_recording, check_treatment, resolve_spaces
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets, prepare

@@ -25,11 +25,11 @@ from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
 from ..training.decoders import fit_decoders
+from ..training.dispatch import train_many
 from ..training.objective import contrastive_objectives
 from ..training.penalty import Schedule
 from ..training.problem import Problem
 from ..training.settings import DECODER_STEPS, Settings
-from ..training.train import train_many
 from .checks import check_dimensions
 from .fitted import FittedModel
 from .goodness import TEMPERATURES, Fit, goodness_of_fit
@@ -205,7 +205,7 @@ def fit_many(
     *,
     progress: bool = True,
 ) -> list[tuple[FittedModel, Fit]]:
-    """Fit models to many recordings (how they are trained together: `ascribo.training.train.train_many`).
+    """Fit models to many recordings (how they are trained together: `ascribo.training.dispatch.train_many`).
 
     seeds : for each recording the seeds of its models. schedules : for each recording its schedule of λ. `settings`
     hold for all; its own schedule is not used.

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from ..data.segments import segment_bounds
 from ..data.standardised import StandardisedChannels
-from ..kernels.blocked import log_sum_exp
-from ..kernels.terms import Similarity
+from ..kernels.log_sum_exp_blocked import log_sum_exp
+from ..kernels.similarity_terms import Similarity
 from ..networks.losses import chance
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout

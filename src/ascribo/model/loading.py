@@ -15,10 +15,10 @@ from ..networks.encoders import build_encoder
 from ..support.records import decode
 from .estimator import ContrastiveEmbedding
 from .fitted import FittedModel
+from .run_folder import read_run
 from .saving import CURVES, KIND_SESSIONS, MODULE
 from .sessions.embedding import SharedEmbedding
 from .sessions.landmarks import landmarks_from
-from .store import read_run
 
 __all__ = ["load", "load_with_facts"]
 

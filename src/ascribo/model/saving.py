@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ..support.records import encode
-from .store import check_folder, write_run
+from .run_folder import check_folder, write_run
 
 __all__ = ["CURVES", "KIND_SESSIONS", "MODULE", "save", "save_sessions"]
 

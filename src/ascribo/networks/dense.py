@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..kernels.pair import gelu_pair
-from ..kernels.rows import gelu_rows
+from ..kernels.gelu_layer import gelu_rows
+from ..kernels.gelu_layer_cpu import gelu_pair
 from .encoders import Limit
 
 __all__ = ["Dense", "as_dense"]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
-from ..kernels.terms import Term
+from ..kernels.similarity_terms import Term
 from ..spaces.similarities import SquaredL2
 from ..support.shapes import Float, shaped
 
@@ -71,7 +71,7 @@ def infonce(
         return infonces(reference, [positive], negatives, [terms])[:, 0]
     aligned = _rowwise(terms, reference, positive)
     # used now and then, to measure the goodness of fit: not worth compiling a kernel for
-    uniform = torch.logaddexp(aligned, kernels.blocked.log_sum_exp(reference, negatives[:, 1:], terms))
+    uniform = torch.logaddexp(aligned, kernels.log_sum_exp_blocked.log_sum_exp(reference, negatives[:, 1:], terms))
     return (uniform - aligned).mean(-1)
 
 

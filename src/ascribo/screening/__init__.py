@@ -1,6 +1,15 @@
-"""Calls for known variables in seconds, without training an encoder."""
+"""Calls for known variables in seconds, without training an encoder.
 
-from .calls import Screening, screen
-from .notes import Note
+screen.py               `screen`: from a recording and its spaces to calls
+questions.py            what is asked about a space, and all that is conditioned on
+features.py             features of variables and of channels, within epochs
+measurement_error.py    variables that were measured with error
+regression.py           regressions on many features
+sign_flips.py           is a sum of products above chance?
+diagnostics.py          what about the variables may mislead, each with what to do
+"""
+
+from .diagnostics import Note
+from .screen import Screening, screen
 
 __all__ = ["Note", "Screening", "screen"]

@@ -3,8 +3,8 @@
     base.py         `Space`: all that the library asks of a space
     follow.py, time.py, discrete.py, regress.py    one kind each, with the way its positives are drawn
     similarities.py how alike two points of a space are
-    pairs.py        batches of references, positives and negatives on the host; on_device.py the same on a GPU
-    positives.py, groups.py, nearest.py, sessions.py    what the kinds share
+    pairs.py        batches of references, positives and negatives on the host; device_pairs.py the same on a GPU
+    positives.py, group_draws.py, nearest.py, sessions.py    what the kinds share
 
 A new kind of space is one file: see `Space`.
 """

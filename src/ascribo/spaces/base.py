@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..kernels.terms import Similarity
+from ..kernels.similarity_terms import Similarity
 from ..support.records import storable
 from .positives import CircularShift, Positives
 from .sessions import Across, Member

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from ..kernels.terms import Similarity
+from ..kernels.similarity_terms import Similarity
 from .base import Option, Space, space_kind
-from .groups import Groups
+from .group_draws import Groups
 from .positives import Positives, SameGroup
 from .sessions import Across, Member, turns
 

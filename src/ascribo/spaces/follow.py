@@ -18,10 +18,10 @@ from scipy.spatial import KDTree
 from torch import Tensor
 
 from ..data.segments import same_segment
-from ..kernels.terms import Similarity
+from ..kernels.similarity_terms import Similarity
 from ..support.circle import short_way, wrap
 from .base import Option, Space, circular_names, space_kind, variable_names
-from .groups import DeviceGroups, Groups, Ragged
+from .group_draws import DeviceGroups, Groups, Ragged
 from .nearest import NearestTable
 from .positives import CircularShift, DevicePositives, Positives
 from .sessions import Across, Member, turns

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .groups import DeviceGroups, Groups
+from .group_draws import DeviceGroups, Groups
 
 __all__ = ["CircularShift", "DevicePositives", "Positives", "SameGroup"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..kernels.terms import Similarity
+from ..kernels.similarity_terms import Similarity
 from ..support.records import storable
 
 __all__ = ["Dot", "Lp", "SquaredL2", "as_similarity"]

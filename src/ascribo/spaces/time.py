@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ..data.segments import same_segment
-from ..kernels.terms import Similarity
+from ..kernels.similarity_terms import Similarity
 from .base import Option, Space, space_kind
-from .groups import Groups
+from .group_draws import Groups
 from .positives import CircularShift, DevicePositives, Positives, SameGroup
 
 __all__ = ["Neighbours", "Time"]

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..kernels.terms import Term
+from ..kernels.similarity_terms import Term
 from ..networks.losses import infonces
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
-from .noise import Noise
 from .penalty import jacobian_penalty
+from .random_numbers import Noise
 
 __all__ = ["Loss", "Objective", "RegularizedLoss", "contrastive_objectives"]
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from .noise import Noise
 from .objective import Loss
+from .random_numbers import Noise
 
 __all__ = ["DeviceSource", "Source"]
 
@@ -18,10 +18,10 @@ __all__ = ["DeviceSource", "Source"]
 class Source(Protocol):
     """Where the batches of a stack of models come from, and what a batch costs them.
 
-    `ascribo.training.recordings.RecordingSource` draws time steps of recordings; a generative process that makes
-    new samples at every step, a set of images or the inputs of an autoencoder are sources just as well. A source
-    decides what a *batch* is: the training loop takes it from `draw` and hands it to `loss`, and never looks
-    inside.
+    `ascribo.training.source_recordings.RecordingSource` draws time steps of recordings; a generative process that
+    makes new samples at every step, a set of images or the inputs of an autoencoder are sources just as well.
+    A source decides what a *batch* is: the training loop takes it from `draw` and hands it to `loss`, and never
+    looks inside.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .adam import Adam, differentiate
-from .noise import Noise
+from .random_numbers import Noise
 from .settings import Settings
 from .source import Source
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ascribo import MLP, Convolution, Time
-from ascribo.attribution.gradients import SAMPLES_AT_ONCE
+from ascribo.attribution.mean_gradients import SAMPLES_AT_ONCE
 from ascribo.attribution.methods.deeplift import deeplift
 from ascribo.attribution.methods.feature_ablation import feature_ablation
 from ascribo.attribution.methods.integrated_gradients import integrated_gradients

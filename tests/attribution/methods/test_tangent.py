@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ascribo import Convolution, Time
-from ascribo.attribution.encoded import EncodedRecording
+from ascribo.attribution.method_inputs import EncodedRecording
 from ascribo.attribution.methods.inverted_neuron_gradient import inverted_neuron_gradient
 from ascribo.attribution.methods.tangent import inverse_on_tangents, tangent, tangent_basis
 from ascribo.data.segments import segment_bounds

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ascribo as asc
-from ascribo.data.accept import as_recording
+from ascribo.data.containers import as_recording
 from ascribo.data.treatment import smooth
 
 nap = pytest.importorskip("pynapple")

@@ -8,7 +8,7 @@ import pytest
 
 from ascribo import figures
 from ascribo.cli import main
-from ascribo.training.train import train_many
+from ascribo.training.dispatch import train_many
 from benchmarks import grid
 from experiments.regcl import box_models, table1, table1_batches, table1_statistics, table2
 from experiments.regcl.box_models import MODES, PAPERS

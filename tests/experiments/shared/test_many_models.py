@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ascribo.training import train as training
+from ascribo.training import dispatch as training
 from experiments.regcl import box_models, table1
 from experiments.shared import many_models
 from experiments.shared.rows import row_files

@@ -13,8 +13,8 @@ from ascribo.model.sessions.fitting import as_member
 from ascribo.model.sessions.pairs import SessionPairs, joint_measures
 from ascribo.model.sessions.source import SessionSource
 from ascribo.training import loop as training
-from ascribo.training.noise import OwnNoise
 from ascribo.training.objective import contrastive_objectives
+from ascribo.training.random_numbers import OwnNoise
 
 SPACES = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
 SMALL = {"seeds": 2, "steps": 40, "batch_size": 32, "penalty": 0.0, "encoder": asc.MLP((8,)), "device": "cpu",

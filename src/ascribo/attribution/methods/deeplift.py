@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from ...networks.dense import Dense
-from ..encoded import EncodedRecording
-from ..gradients import (
+from ..local_methods import local_method
+from ..mean_gradients import (
     as_factor,
     back_to_first,
     gelu_slope,
@@ -20,7 +20,7 @@ from ..gradients import (
     through_first,
     unit_inputs,
 )
-from ..local import local_method
+from ..method_inputs import EncodedRecording
 
 __all__ = ["deeplift"]
 

@@ -10,9 +10,9 @@ from torch.nn.functional import gelu, pad
 
 from ...networks.dense import Dense
 from ...networks.stack import Embedder
-from ..encoded import EncodedRecording
-from ..gradients import as_factor, in_blocks
-from ..local import local_method
+from ..local_methods import local_method
+from ..mean_gradients import as_factor, in_blocks
+from ..method_inputs import EncodedRecording
 
 __all__ = ["feature_ablation"]
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from ...data.segments import same_segment
 from ...spaces.base import Space, layout
 from ...training.decoders import decoder_jacobian
-from ..encoded import EncodedRecording
-from ..local import local_method
+from ..local_methods import local_method
+from ..method_inputs import EncodedRecording
 
 __all__ = ["decoder_embedding", "decoder_rows", "generative_gradient"]
 

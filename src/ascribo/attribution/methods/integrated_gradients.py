@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..encoded import EncodedRecording
-from ..gradients import as_factor, check_at_least_one, gradient_sum, in_blocks
-from ..local import local_method
+from ..local_methods import local_method
+from ..mean_gradients import as_factor, check_at_least_one, gradient_sum, in_blocks
+from ..method_inputs import EncodedRecording
 
 __all__ = ["integrated_gradients"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..encoded import EncodedRecording
 from ..jacobian import encoder_jacobian, pseudo_inverse
-from ..local import local_method
+from ..local_methods import local_method
+from ..method_inputs import EncodedRecording
 
 __all__ = ["inverted_neuron_gradient"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..encoded import EncodedRecording
 from ..jacobian import encoder_jacobian
-from ..local import local_method
+from ..local_methods import local_method
+from ..method_inputs import EncodedRecording
 
 __all__ = ["neuron_gradient"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..encoded import EncodedRecording
-from ..gradients import as_factor, check_at_least_one, gradient_sum, in_blocks, uniform
-from ..local import local_method
+from ..local_methods import local_method
+from ..mean_gradients import as_factor, check_at_least_one, gradient_sum, in_blocks, uniform
+from ..method_inputs import EncodedRecording
 
 __all__ = ["shapley_zeros"]
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ...data.standardised import StandardisedChannels
-from ..encoded import EncodedRecording
 from ..jacobian import encoder_jacobian, pseudo_inverse
-from ..local import local_method
+from ..local_methods import local_method
+from ..method_inputs import EncodedRecording
 
 __all__ = ["inverse_on_tangents", "tangent", "tangent_basis"]
 

@@ -23,14 +23,14 @@ a channel owes to them cannot leak.
 
 How it goes, and where:
 
-    innovation.py     the lag over which a space changes enough
-    redraw.py         innovations exchanged among time steps with a like past
-    columns.py        what the columns of the decoders' inputs are
-    waves.py          inputs for channels that rise and fall many times (place fields, grids)
-    design.py         all that the variables decide, shared by the models of a recording
-    problem.py        inputs, targets and folds of the decoders of one model
-    score.py          decoders fitted, and scored on held-out time
-    maps.py           all of the above in order; the scores as attribution maps
+    innovation.py           the lag over which a space changes enough
+    conditional_draws.py    innovations exchanged among time steps with a like past
+    columns.py              what the columns of the decoders' inputs are
+    fourier_features.py     inputs for channels that rise and fall many times (place fields, grids)
+    design.py               all that the variables decide, shared by the models of a recording
+    problem.py              inputs, targets and folds of the decoders of one model
+    score.py                decoders fitted, and scored on held-out time
+    maps.py                 all of the above in order; the scores as attribution maps
 """
 
 from .maps import make_problems, unique_variance_maps

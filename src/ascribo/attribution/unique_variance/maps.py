@@ -10,8 +10,8 @@ import xarray as xr
 from ...data.recording import Recording
 from ...data.standardised import are_counts, standardise
 from ..calls import reasons_without_test
-from ..encoded import Model, reasons_without_map, seed_weights
 from ..maps import AttributionMaps, Parts, TooFewSteps
+from ..method_inputs import Model, reasons_without_map, seed_weights
 from ..registry import Options, recording_method
 from .design import make_design
 from .problem import BLOCKS, DecodingProblem, make_problem

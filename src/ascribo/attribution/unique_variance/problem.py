@@ -15,7 +15,7 @@ from ...networks.stack import Embedder
 from ...spaces.base import Space, layout, reported
 from .columns import SEEN_WITH_EMBEDDINGS, SEEN_WITH_INNOVATIONS, Column, Role, which
 from .design import HELD_OUT_RUNS, Design, make_design
-from .waves import wave_heights
+from .fourier_features import wave_heights
 from .whitening import white
 
 __all__ = ["BLOCKS", "FOLDS", "DecodingProblem", "make_problem"]

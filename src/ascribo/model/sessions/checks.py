@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ...data.accept import as_recording
+from ...data.containers import as_recording
 from ...data.recording import Recording
 from ...spaces.base import Space
 from ...spaces.follow import Follow

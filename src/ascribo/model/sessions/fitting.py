@@ -14,9 +14,9 @@ from torch import Tensor
 from ...networks.alignment import Alignment, align_sessions
 from ...networks.stack import LOG_TEMPERATURE
 from ...spaces.base import Space, layout
+from ...training.dispatch import train_source
 from ...training.objective import contrastive_objectives
 from ...training.settings import Settings
-from ...training.train import train_source
 from ..fitted import FittedModel
 from ..fitting import Prepared, finish, make_targets
 from ..goodness import Fit

@@ -22,9 +22,9 @@ from ...networks.losses import chance, infonces
 from ...networks.stack import LOG_TEMPERATURE, Embedder
 from ...spaces.base import Space, layout
 from ...spaces.similarities import as_similarity
-from ...training.noise import Noise, chunk_seed
 from ...training.objective import Loss, Objective, RegularizedLoss
 from ...training.problem import Problem
+from ...training.random_numbers import Noise, chunk_seed
 from .pairs import SessionPairs, partners
 
 __all__ = ["SessionBatch", "SessionSource", "learned_temperatures", "own_parameters"]

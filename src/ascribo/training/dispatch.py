@@ -1,0 +1,157 @@
+"""Where and how models are trained: the one place that chooses between CPU and GPU, stacks and processes.
+
+On a GPU models are trained in this process, in as few stacks as its memory allows, their steps captured as CUDA
+graphs. On a CPU a step is one operation after the other on one thread, and stacks are spread over processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed, effective_n_jobs
+
+from ..support.compute import one_thread
+from .checkpoints import checkpoint_file
+from .loop import Trained, run_steps
+from .packing import pack, pack_on_host
+from .penalty import Each, Schedule
+from .problem import Problem
+from .settings import Settings
+from .source import DeviceSource, Source
+from .source_recordings import RecordingSource
+from .steps import Steps
+from .steps_cuda_graph import GraphSteps
+from .steps_eager import EagerSteps
+
+__all__ = ["train", "train_many", "train_source"]
+
+Work = tuple[Sequence[Problem], Sequence[int], Settings, Path | None]
+"""A stack to train: for each model its problem and its seed; how; and a file to keep the state in."""
+
+
+def train(
+    problem: Problem,
+    seeds: Sequence[int],
+    settings: Settings,
+    *,
+    n_jobs: int | None = None,
+    progress: bool = True,
+    checkpoint: Path | None = None,
+) -> Trained:
+    """Train one model per seed on one problem.
+
+    n_jobs : processes over which the seeds are spread on a CPU (None: 1; -1: one for each core).
+    checkpoint : a folder for one file per process (`checkpoint_file`), from which an interrupted run goes on; they
+        are left there at the end.
+    """
+    shares = [part.tolist() for part in np.array_split(seeds, min(_processes(n_jobs, settings), len(seeds)))]
+    files = [None if checkpoint is None else checkpoint_file(checkpoint, own) for own in shares]
+    work = [([problem] * len(own), own, settings, file) for own, file in zip(shares, files, strict=True)]
+    return _side_by_side(_in_processes(work, len(work), progress))
+
+
+def train_many(
+    problems: Sequence[Problem],
+    seeds: Sequence[int],
+    settings: Settings,
+    *,
+    schedules: Sequence[Schedule] | None = None,
+    n_jobs: int | None = None,
+    progress: bool = True,
+) -> list[Trained]:
+    """Train one model for each of many problems, in stacks.
+
+    schedules : for each model its schedule of λ; None: that of the settings for all.
+    n_jobs : processes over which the stacks are spread on a CPU (None: 1; -1: one for each core).
+
+    Returns what was trained for each problem, with one model in it.
+    """
+    plans = [settings.schedule] * len(problems) if schedules is None else list(schedules)
+    jobs = _processes(n_jobs, settings)
+    graphs = _as_graphs(torch.device(settings.device))
+    stacks = pack(problems, settings.batch_size) if graphs else pack_on_host(problems, plans, jobs)
+    work: list[Work] = []
+    for members in stacks:
+        own = [plans[k] for k in members]
+        plan = replace(settings, schedule=Each(tuple(own)) if graphs else own[0])
+        work.append(([problems[k] for k in members], [seeds[k] for k in members], plan, None))
+    trained: dict[int, Trained] = {}
+    for members, stack in zip(stacks, _in_processes(work, jobs, progress), strict=True):
+        for place, number in enumerate(members):
+            trained[number] = _model(stack, place)
+    return [trained[number] for number in range(len(problems))]
+
+
+def train_source(
+    source: Source, settings: Settings, *, progress: bool = True, checkpoint: Path | None = None
+) -> Trained:
+    """Train the stack of models of a source, in this process.
+
+    checkpoint : a file to write the state to every ten seconds, and to go on from if it is there.
+    """
+    with one_thread():
+        return run_steps(take_steps(source, settings), progress=progress, checkpoint=checkpoint)
+
+
+def take_steps(source: Source, settings: Settings) -> Steps:
+    """How to take training steps on a source: as CUDA graphs where that can be done, else one by one."""
+    if _as_graphs(source.device) and isinstance(source, DeviceSource):
+        return GraphSteps(source, settings)
+    return EagerSteps(source, settings)
+
+
+def _as_graphs(device: torch.device) -> bool:
+    """Whether to train as CUDA graphs, many recordings in one stack."""
+    return device.type == "cuda"
+
+
+def _processes(n_jobs: int | None, settings: Settings) -> int:
+    """How many processes there are to work with: one, unless the models are trained on a CPU."""
+    on_host = torch.device(settings.device).type == "cpu"
+    return effective_n_jobs(n_jobs) if on_host and n_jobs is not None else 1
+
+
+def _in_processes(work: Sequence[Work], processes: int, progress: bool) -> list[Trained]:
+    """All stacks, spread over processes. They advance side by side, so only the first shows its bar."""
+    workers = min(processes, len(work))
+    if workers <= 1:
+        return [_train_stack(*stack, progress) for stack in work]
+    tasks = (delayed(_train_stack)(*stack, progress and number == 0) for number, stack in enumerate(work))
+    return list(Parallel(n_jobs=workers)(tasks))  # type: ignore[arg-type]
+
+
+def _train_stack(
+    problems: Sequence[Problem], seeds: Sequence[int], settings: Settings, checkpoint: Path | None, progress: bool
+) -> Trained:
+    source = RecordingSource(problems, seeds, device=settings.device, exact_penalty=settings.exact_penalty)
+    return train_source(source, settings, progress=progress, checkpoint=checkpoint)
+
+
+def _side_by_side(parts: Sequence[Trained]) -> Trained:
+    """One stack of what was trained apart; curves that stopped early are filled up with NaN."""
+    longest = max(len(part.history["lambda"]) for part in parts)
+    history = {
+        name: np.concatenate([_padded(part.history[name], longest) for part in parts], axis=1)
+        for name in parts[0].history
+    }
+    parameters = {name: torch.cat([part.parameters[name] for part in parts]) for name in parts[0].parameters}
+    return Trained(parameters, history)
+
+
+def _padded(curve: np.ndarray, length: int) -> np.ndarray:
+    out = np.full((length, *curve.shape[1:]), np.nan)
+    out[: len(curve)] = curve
+    return out
+
+
+def _model(stack: Trained, place: int) -> Trained:
+    """One model of a stack."""
+    own = slice(place, place + 1)
+    return Trained(
+        {name: value[own] for name, value in stack.parameters.items()},
+        {name: value[:, own] for name, value in stack.history.items()},
+    )
