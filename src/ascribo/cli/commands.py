@@ -9,25 +9,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..data.read import read
-from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load_with_facts
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
-from ..spaces.base import Space
 from ..support.names import first_few, plural, suggest
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints
 from .info import info
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
+from .reading import describe_size, read_like, take_options
 from .reproduce import find_experiment
-from .spaces import SpaceText, build_spaces
 
 __all__ = ["attribute", "demo", "fit", "info", "reproduce", "screen"]
-
-TABLES = (".csv", ".tsv", ".parquet")
 
 
 def demo(out: str, progress: bool) -> None:
@@ -50,38 +45,18 @@ def demo(out: str, progress: bool) -> None:
         print_line(f"  {what + ':':<16}{path}")
 
 
-def fit(
-    *,
-    data: str,
-    out: str,
-    spaces: list[SpaceText] | None,
-    circular: tuple[str, ...],
-    period: float | None,
-    nuisance: tuple[str, ...],
-    channels: str | None,
-    variables: tuple[str, ...] | None,
-    epochs: str | None,
-    timestamps: str | None,
-    bin_size: float | None,
-    smooth: float | None,
-    transform: str | None,
-    jobs: int,
-    progress: bool,
-    **parameters: Any,
-) -> None:
+def fit(*, out: str, jobs: int, progress: bool, **given: Any) -> None:
     """`ascribo fit`."""
     run = check_folder(out)
-    if not spaces:
+    options, parameters = take_options(given)
+    if not options.spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
-    chosen = build_spaces(spaces, circular, period, nuisance)
-    how = _how(data, chosen, channels, variables, epochs, timestamps)
-    say(f"reading {data}", progress)
-    recording = _read(data, {**how, **_treated(bin_size, smooth, transform)})
+    spaces, how = options.build_spaces(), options.arguments()
+    recording = options.read(progress)
     checkpoint = run / ".checkpoint"
-    model = ContrastiveEmbedding(chosen, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
+    model = ContrastiveEmbedding(spaces, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
-    size = f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps"
-    say(f"fitting {model.seeds} model{plural(model.seeds)} to {size}", progress)
+    say(f"fitting {model.seeds} model{plural(model.seeds)} to {describe_size(recording)}", progress)
     try:
         model.fit(recording)
     except Exception:  # an interrupted fit keeps its checkpoint, a failed one leaves nothing behind
@@ -90,43 +65,23 @@ def fit(
             _remove_empty(path for path in (checkpoint, run, *run.parents) if path not in before)
         raise
     model.set_params(checkpoint=None, progress=True)  # those were for this fit
-    save(model, run, data={"path": str(Path(data).absolute()), "how": how})
+    save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
     _remove_empty([checkpoint])
     print_goodness(model.goodness_of_fit_)
     print_line()
     print_line(f"model: {run}")
 
 
-def screen(
-    *,
-    data: str,
-    out: str | None,
-    q: float,
-    spaces: list[SpaceText] | None,
-    circular: tuple[str, ...],
-    period: float | None,
-    nuisance: tuple[str, ...],
-    channels: str | None,
-    variables: tuple[str, ...] | None,
-    epochs: str | None,
-    timestamps: str | None,
-    bin_size: float | None,
-    smooth: float | None,
-    transform: str | None,
-    progress: bool,
-) -> None:
+def screen(*, out: str | None, q: float, progress: bool, **given: Any) -> None:
     """`ascribo screen`."""
     if out is not None and Path(out).suffix.lower() != ".csv":
         raise ValueError(f"--out {out}: expected a name that ends in .csv.")
-    if not spaces:
+    options, _ = take_options(given)
+    if not options.spaces:
         raise ValueError("there is nothing to ask about: give at least one of --follow, --discrete, --regress.")
-    chosen = build_spaces(spaces, circular, period, nuisance)
-    how = _how(data, chosen, channels, variables, epochs, timestamps)
-    say(f"reading {data}", progress)
-    recording = _read(data, {**how, **_treated(bin_size, smooth, transform)})
-    size = f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps"
-    say(f"screening {size}", progress)
-    found = screen_recording(recording, chosen, q)
+    spaces, recording = options.build_spaces(), options.read(progress)
+    say(f"screening {describe_size(recording)}", progress)
+    found = screen_recording(recording, spaces, q)
     for space, own in found.calls.groupby("space", sort=False):
         table: Any = own.sort_values("p", kind="stable").drop(columns="space")
         number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
@@ -168,7 +123,7 @@ def attribute(
         data = str(source["path"])
     model.set_params(progress=progress, **({} if device is None else {"device": device}))
     say(f"reading {data}", progress)
-    recording = _read_like(data, source["how"] if source else {}, model)
+    recording = read_like(data, source["how"] if source else {}, model)
     say(f"attributing by {method}", progress)
     maps = model.attribute(recording, method=method, samples=samples, loss=loss)
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
@@ -218,51 +173,3 @@ def _remove_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _how(
-    data: str,
-    spaces: dict[str, Space],
-    channels: str | None,
-    variables: tuple[str, ...] | None,
-    epochs: str | None,
-    timestamps: str | None,
-) -> dict[str, Any]:
-    """What is what in the file: arguments of `read`."""
-    if variables is None and _is_table(data):
-        variables = tuple(dict.fromkeys(v for space in spaces.values() for v in space.variables))
-    return {
-        "channels": channels.split(",") if channels and "," in channels else channels,
-        "variables": None if variables is None else list(variables),
-        "epochs": epochs,
-        "time": timestamps,
-    }
-
-
-def _treated(bin_size: float | None, smooth: float | None, transform: str | None) -> dict[str, Any]:
-    given = {"bin_size": bin_size, "smooth": smooth, "transform": transform}
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def _is_table(path: str) -> bool:
-    return Path(path).suffix.lower() in TABLES
-
-
-def _read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
-    """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
-    treatment, names = model.treatment, model.channel_names_
-    if not how and names and _is_table(path):  # saved from Python: the model knows what to look for
-        variables = [v for space in model.model_.spaces.values() for v in space.variables]
-        how = {"channels": names, "variables": list(dict.fromkeys(variables))}
-    binned = Path(path).suffix.lower() == ".nwb"  # as it is read
-    recording = _read(path, {**how, "treatment": treatment} if binned else how)
-    if names:  # the columns of another file may come in another order
-        recording = recording.take_channels(names)
-    return recording if binned or treatment is None else recording.treat(treatment)
-
-
-def _read(path: str, how: dict[str, Any]) -> Recording:
-    try:
-        return read(path, **how)
-    except TypeError as error:  # the file holds something that is not a recording
-        raise ValueError(str(error)) from error

@@ -7,7 +7,6 @@ which it changes unless the rest of the model undoes it.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from ..support.names import suggest
+from ..support.names import check_options, suggest
 from .encoders import FittedEncoder, as_inputs, checked, evaluation_mode, place_of
 from .example_gradients import ExampleLoss
 from .example_influence import (
@@ -92,10 +91,7 @@ def examples(
     if method not in METHODS:
         raise ValueError(f"method={method!r} is unknown{suggest(method, METHODS)}")
     score = METHODS[method]
-    known = [p.name for p in inspect.signature(score).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in options:
-        if name not in known:
-            raise TypeError(f"method={method!r} has no option {name!r}{suggest(name, known)}")
+    check_options(method, score, options)
     fitted, times = fitted_model(encoder), {}
     if fitted is not None:
         if method in ("influence", "tracin"):

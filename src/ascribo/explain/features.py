@@ -8,7 +8,6 @@ change when the representation is rotated.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from ..data.recording import Recording
 from ..model.fitted import FittedModel
-from ..support.names import suggest
+from ..support.names import check_options, suggest
 from . import feature_methods as own
 from .encoders import Encoder, FittedEncoder, as_inputs, checked, evaluation_mode, place_of, represent
 from .feature_captum import captum_scores, is_captum
@@ -228,10 +227,7 @@ def _method(method, options: dict[str, Any]) -> Callable[..., Tensor]:
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method={method!r} is unknown{suggest(method, METHODS)} A captum class is taken, too.")
     function = METHODS[method]
-    known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in options:
-        if name not in known:
-            raise TypeError(f"method={method!r} has no option {name!r}{suggest(name, known)}")
+    check_options(method, function, options)
     return lambda f, x, base, anchors: function(f, x, base, anchors, **options)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from ..support.shapes import Float, shaped
@@ -56,4 +57,4 @@ def log_sum_exps(
 
         if log_sum_exp_triton.supports(reference, negatives, objectives):
             return log_sum_exp_triton.log_sum_exps(reference, negatives, objectives)
-    return log_sum_exp_blocked.log_sum_exps(reference, negatives, objectives)
+    return torch.stack([log_sum_exp_blocked.log_sum_exp(reference, negatives, terms) for terms in objectives], -1)

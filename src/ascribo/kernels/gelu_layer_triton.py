@@ -15,9 +15,8 @@ ROWS, COLUMNS = 32, 64
 
 
 @triton.jit
-def _forward(
-    rows, bias, out, values, tangents, width, stride, BM: tl.constexpr, BN: tl.constexpr
-):  # fmt: skip
+def _load_values(rows, bias, values, width, stride, BM: tl.constexpr, BN: tl.constexpr):
+    """The tile of this program: its rows, what of it is there, where it lies in memory, its values with the bias."""
     model = tl.program_id(2)
     row = tl.program_id(0) * BM + tl.arange(0, BM)
     column = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -25,6 +24,14 @@ def _forward(
     place = model.to(tl.int64) * stride + row[:, None] * width + column[None, :]
     b = tl.load(bias + model * width + column, mask=column < width, other=0.0)
     a = tl.load(rows + place, mask=inside, other=0.0) + b[None, :]
+    return row, inside, place, a
+
+
+@triton.jit
+def _forward(
+    rows, bias, out, values, tangents, width, stride, BM: tl.constexpr, BN: tl.constexpr
+):  # fmt: skip
+    row, inside, place, a = _load_values(rows, bias, values, width, stride, BM, BN)
     normal = 0.5 * (1.0 + tl.erf(a * 0.7071067811865476))
     tl.store(out + place, a * normal, mask=inside)
     if tl.program_id(0) * BM < tangents:
@@ -39,13 +46,7 @@ def _forward(
 def _backward(
     rows, bias, gradient, out, values, tangents, width, stride, BM: tl.constexpr, BN: tl.constexpr
 ):  # fmt: skip
-    model = tl.program_id(2)
-    row = tl.program_id(0) * BM + tl.arange(0, BM)
-    column = tl.program_id(1) * BN + tl.arange(0, BN)
-    inside = (row[:, None] < values) & (column[None, :] < width)
-    place = model.to(tl.int64) * stride + row[:, None] * width + column[None, :]
-    b = tl.load(bias + model * width + column, mask=column < width, other=0.0)
-    a = tl.load(rows + place, mask=inside, other=0.0) + b[None, :]
+    row, inside, place, a = _load_values(rows, bias, values, width, stride, BM, BN)
     density = tl.exp(-0.5 * a * a) * 0.3989422804014327
     slope = 0.5 * (1.0 + tl.erf(a * 0.7071067811865476)) + a * density
     pulled = tl.load(gradient + place, mask=inside, other=0.0) * slope

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..support.shapes import Float, shaped
 from .similarity_terms import Term
 
-__all__ = ["log_sum_exp", "log_sum_exps"]
+__all__ = ["log_sum_exp"]
 
 PAIRS_AT_ONCE = 2**20
 """Largest number of pairs (reference, negative) that are computed at once: they should stay in a CPU's cache."""
@@ -68,13 +68,3 @@ def log_sum_exp(
     out = _LogSumExp.apply(reference, negatives, tuple(terms))
     assert isinstance(out, Tensor)
     return out
-
-
-@shaped
-def log_sum_exps(
-    reference: Float[Tensor, "model B d"],
-    negatives: Float[Tensor, "model N d"],
-    objectives: Sequence[Sequence[Term]],
-) -> Float[Tensor, "model B objective"]:
-    """`log_sum_exp` of several objectives: (model, B, objective)."""
-    return torch.stack([log_sum_exp(reference, negatives, terms) for terms in objectives], -1)

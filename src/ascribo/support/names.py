@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 def suggest(name: object, names: Iterable[object]) -> str:
@@ -40,6 +42,14 @@ def check_unique(names: Iterable[str], what: str) -> None:
     twice = [f"{name!r}" for name, n in Counter(names).items() if n > 1]
     if twice:
         raise ValueError(f"{what} names must differ; more than one is called {first_few(twice)}.")
+
+
+def check_options(method: str, function: Callable[..., Any], options: Iterable[str]) -> None:
+    """Refuse options of a method that its function does not take by keyword."""
+    known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"method={method!r} has no option {name!r}{suggest(name, known)}")
 
 
 def visible(text: str) -> str:

@@ -1,0 +1,97 @@
+"""Recordings as they stand on the command line: a file, what is what in it, its spaces, its treatment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ..data.read import read
+from ..data.recording import Recording
+from ..model.estimator import ContrastiveEmbedding
+from ..spaces.base import Space
+from ..support.progress import say
+from .spaces import SpaceText, build_spaces
+
+__all__ = ["RecordingOptions", "describe_size", "read_like", "take_options"]
+
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """The options that `ascribo fit` and `ascribo screen` share, by their names on the command line."""
+
+    data: str
+    spaces: list[SpaceText] | None
+    circular: tuple[str, ...]
+    period: float | None
+    nuisance: tuple[str, ...]
+    channels: str | None
+    variables: tuple[str, ...] | None
+    epochs: str | None
+    timestamps: str | None
+    bin_size: float | None
+    smooth: float | None
+    transform: str | None
+
+    def build_spaces(self) -> dict[str, Space]:
+        """The spaces that were asked for, by name."""
+        return build_spaces(self.spaces or [], self.circular, self.period, self.nuisance)
+
+    def arguments(self) -> dict[str, Any]:
+        """What is what in the file: arguments of `ascribo.read`."""
+        variables = self.variables
+        if variables is None and _is_table(self.data):
+            variables = tuple(dict.fromkeys(v for space in self.build_spaces().values() for v in space.variables))
+        channels = self.channels
+        return {
+            "channels": channels.split(",") if channels and "," in channels else channels,
+            "variables": None if variables is None else list(variables),
+            "epochs": self.epochs,
+            "time": self.timestamps,
+        }
+
+    def read(self, progress: bool) -> Recording:
+        """The recording, treated as was asked for."""
+        say(f"reading {self.data}", progress)
+        treatment = {"bin_size": self.bin_size, "smooth": self.smooth, "transform": self.transform}
+        given = {key: value for key, value in treatment.items() if value is not None}
+        return _read(self.data, {**self.arguments(), **given})
+
+
+def take_options(given: Mapping[str, Any]) -> tuple[RecordingOptions, dict[str, Any]]:
+    """The options of a recording, and what else was given."""
+    own = {field.name for field in fields(RecordingOptions)}
+    options = RecordingOptions(**{name: given[name] for name in own})
+    return options, {name: value for name, value in given.items() if name not in own}
+
+
+def describe_size(recording: Recording) -> str:
+    """How large a recording is, for a line of progress."""
+    return f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps"
+
+
+def read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
+    """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
+    treatment, names = model.treatment, model.channel_names_
+    if not how and names and _is_table(path):  # saved from Python: the model knows what to look for
+        variables = [v for space in model.model_.spaces.values() for v in space.variables]
+        how = {"channels": names, "variables": list(dict.fromkeys(variables))}
+    binned = Path(path).suffix.lower() == ".nwb"  # as it is read
+    recording = _read(path, {**how, "treatment": treatment} if binned else how)
+    if names:  # the columns of another file may come in another order
+        recording = recording.take_channels(names)
+    return recording if binned or treatment is None else recording.treat(treatment)
+
+
+def _is_table(path: str) -> bool:
+    return Path(path).suffix.lower() in TABLES
+
+
+def _read(path: str, how: dict[str, Any]) -> Recording:
+    try:
+        return read(path, **how)
+    except TypeError as error:  # the file holds something that is not a recording
+        raise ValueError(str(error)) from error
