@@ -27,8 +27,11 @@ from ascribo.support.names import suggest
 
 __all__ = [
     "METHODS",
+    "Spaces",
+    "calls_table",
     "cross_validated_glm",
     "linear_glm",
+    "numeric_values",
     "permutation_importance",
     "score_calls",
     "spline_glm",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 Spaces = Mapping[str, Sequence[str]]
+"""Space -> names of its variables."""
 
 
 def tuning_information(
@@ -61,7 +65,7 @@ def tuning_information(
     >>> score_calls(calls, data.truth)["power"].to_list()
     [1.0, 1.0, 1.0]
     """
-    X, values = _standardised(recording.X), _values(recording, spaces)
+    X, values = _standardised(recording.X), numeric_values(recording, spaces)
     steps, channels = X.shape
     waves: Any = fft.rfft(X.astype(np.float32), axis=0)
     score, p = np.empty((2, channels, len(spaces)))
@@ -82,7 +86,7 @@ def tuning_information(
             explained = np.square(projections).sum(0) / steps
             score[c, k] = -0.5 * np.log2(max(1 - explained[0], 1e-12))
             p[c, k] = np.mean(explained >= explained[0])
-    return _calls(recording, spaces, score, p, q)
+    return calls_table(recording, spaces, score, p, q)
 
 
 def linear_glm(recording: Recording, spaces: Spaces, q: float = 0.05, *, thin: int = 1) -> pd.DataFrame:
@@ -120,7 +124,7 @@ def cross_validated_glm(
 
     knots : of the splines, as in `spline_glm`; None for linear regressors.
     """
-    X, values = _standardised(recording.X), _values(recording, spaces)
+    X, values = _standardised(recording.X), numeric_values(recording, spaces)
     steps = len(X)
     design, owner = _design(values, _linear if knots is None else _splines(knots))
     edges = _edges(steps, blocks)
@@ -137,7 +141,7 @@ def cross_validated_glm(
 
     full, length = error(owner >= -1), np.diff(edges)[:, None]
     gains = np.stack([(error(owner != k) - full) / length for k in range(len(spaces))], axis=2)
-    return _calls(recording, spaces, gains.mean(0), _better(gains), q)
+    return calls_table(recording, spaces, gains.mean(0), _better(gains), q)
 
 
 def permutation_importance(
@@ -161,7 +165,7 @@ def permutation_importance(
     A decoder makes use of channels that do not carry the variable, to take out of other channels what disturbs
     it: these are called as well. And a channel that others can replace may not be missed.
     """
-    X, values = _standardised(recording.X).astype(np.float32), _values(recording, spaces)
+    X, values = _standardised(recording.X).astype(np.float32), numeric_values(recording, spaces)
     steps, channels = X.shape
     rng = np.random.default_rng(seed)
     number = np.searchsorted(_edges(steps, blocks), np.arange(steps), side="right") - 1  # of the block
@@ -188,7 +192,7 @@ def permutation_importance(
                 inputs[:, c] = own
                 losses[:, c, k] += np.bincount(where, worse, blocks)
     losses /= np.bincount(number)[:, None, None]
-    return _calls(recording, spaces, losses.mean(0), _better(losses), q)
+    return calls_table(recording, spaces, losses.mean(0), _better(losses), q)
 
 
 METHODS: dict[str, Callable[..., pd.DataFrame]] = {
@@ -252,7 +256,7 @@ def score_calls(calls: pd.DataFrame, truth: xr.DataArray) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _calls(recording: Recording, spaces: Spaces, score: np.ndarray, p: np.ndarray, q: float) -> pd.DataFrame:
+def calls_table(recording: Recording, spaces: Spaces, score: np.ndarray, p: np.ndarray, q: float) -> pd.DataFrame:
     """The table of scores and p-values, both (channel, space), in the order of channels within spaces."""
     if not 0 < q < 1:
         raise ValueError(f"q={q}: expected a level between 0 and 1, such as 0.05.")
@@ -270,7 +274,7 @@ def _calls(recording: Recording, spaces: Spaces, score: np.ndarray, p: np.ndarra
     )
 
 
-def _values(recording: Recording, spaces: Spaces) -> dict[str, np.ndarray]:
+def numeric_values(recording: Recording, spaces: Spaces) -> dict[str, np.ndarray]:
     """Space -> its variables (time, variable) as numbers."""
     if not spaces:
         raise ValueError("no spaces were given; expected space -> names of its variables.")
@@ -336,7 +340,7 @@ def _f_test(
 ) -> pd.DataFrame:
     if thin < 1:
         raise ValueError(f"thin={thin}: expected an integer of at least 1; 10 keeps every tenth time step.")
-    X, values = _standardised(recording.X[::thin]), _values(recording, spaces)
+    X, values = _standardised(recording.X[::thin]), numeric_values(recording, spaces)
     design, owner = _design({name: of_space[::thin] for name, of_space in values.items()}, basis)
 
     def fit(regressors: np.ndarray) -> tuple[np.ndarray, int]:
@@ -354,7 +358,7 @@ def _f_test(
         with np.errstate(divide="ignore", invalid="ignore"):
             p[:, k] = stats.f.sf((without - full) / added / (full / left), added, left)
             score[:, k] = np.nan_to_num((without - full) / without)
-    return _calls(recording, spaces, score, p, q)
+    return calls_table(recording, spaces, score, p, q)
 
 
 def _better(gains: np.ndarray) -> np.ndarray:

@@ -2,16 +2,20 @@
 
 Recordings of many situations (`situations_data`) in which tests of tuning go wrong: variables measured with error,
 functions of each other, without innovation, hidden latents that move with them, drift, sparse counts, outliers,
-lags, few time steps. Each recording is screened at q = 0.05 and, beside it, a cross-validated GLM with splines of
-all variables is fitted. Measured: the false discovery proportion (false calls over calls, of all spaces), power,
-which spaces had a note that says that the calls may mislead, and processor time. The intervals are bootstraps over
-recordings.
+lags, few time steps. Each recording is screened at q = 0.05 and, beside it, by a cross-validated GLM with splines
+of all variables and by two of the simplest methods, least squares of changes and a linear model with history.
+Measured: the false discovery proportion (false calls over calls, of all spaces), power, the area under the ROC of
+the scores (mean over spaces), which recordings had a note that says that the calls may mislead, and processor time.
+The intervals are bootstraps over recordings.
+
+`stream` numbers a set of recordings. Rules of the method were chosen on other streams than the published one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +23,7 @@ import pandas as pd
 
 from ascribo import figures
 from ascribo.data.recording import Recording
+from ascribo.metrics.scores import auroc
 from ascribo.screening import screen
 from ascribo.spaces.base import Space
 from ascribo.spaces.discrete import Discrete
@@ -27,6 +32,7 @@ from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.shared.summaries import summary
 from experiments.validation.established_methods import cross_validated_glm
+from experiments.validation.simple_methods import glm_with_history, least_squares_of_changes
 from experiments.validation.situations_data import SITUATIONS, Situation
 
 if TYPE_CHECKING:
@@ -35,15 +41,37 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-FULL = {"situations": list(SITUATIONS), "recordings": 20}
+FULL = {"situations": list(SITUATIONS), "recordings": 20, "stream": 2026}
 QUICK = {"recordings": 3}
 WARNINGS = ("hidden company", "channels ahead", "redundant", "has a velocity")
 """Notes that say that calls may be those of something else."""
+UNANSWERABLE = (
+    "hidden latent moves with a (0.5)",
+    "velocity of a is hidden",
+    "a follows a hidden latent",
+    "two noisy trackers of one thing",
+)
+"""Situations in which no test of the data can tell: there a warning in 95% of recordings is enough."""
+PEERS: dict[str, Callable[..., pd.DataFrame]] = {
+    "glm": cross_validated_glm,
+    "changes": least_squares_of_changes,
+    "history": glm_with_history,
+}
+LABELS = {
+    "screen": "screen",
+    "glm": "cross-validated GLM",
+    "changes": "least squares of changes",
+    "history": "GLM with history",
+}
 
 
 def cases(plan: Plan) -> list[Case]:
     """The recordings of the situations."""
-    return [{"situation": name, "seed": seed} for name in plan["situations"] for seed in range(plan["recordings"])]
+    return [
+        {"situation": name, "seed": seed, "stream": plan["stream"]}
+        for seed in range(plan["recordings"])
+        for name in plan["situations"]
+    ]
 
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
@@ -53,22 +81,21 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "summary": table}
 
 
-def measure(situation: str, seed: int) -> Row:
-    """One recording, screened and fitted by the GLM."""
-    number = list(SITUATIONS).index(situation)
-    data = SITUATIONS[situation](np.random.default_rng([77, number, seed]))
+def measure(situation: str, seed: int, stream: int) -> Row:
+    """One recording, screened and given to the peers."""
+    data = SITUATIONS[situation](np.random.default_rng([stream, zlib.crc32(situation.encode()), seed]))
     recording, spaces, regressors = _recording(data)
+    row: Row = {"situation": situation, "seed": seed, "stream": stream}
     began = time.process_time()
     found = screen(recording, spaces, LEVEL)
-    middle = time.process_time()
-    glm = cross_validated_glm(recording, regressors, LEVEL)
-    return {
-        "situation": situation,
-        "seed": seed,
-        "screen": {**_rates(found.calls, data), "seconds": round(middle - began, 3)},
-        "glm": {**_rates(glm, data), "seconds": round(time.process_time() - middle, 3)},
-        "notes": sorted({note.kind for note in found.notes}),
-    }
+    row["screen"] = {**_rates(found.calls, data), "seconds": round(time.process_time() - began, 3)}
+    for name, method in PEERS.items():
+        began = time.process_time()
+        calls = method(recording, regressors, LEVEL)
+        row[name] = {**_rates(calls, data), "seconds": round(time.process_time() - began, 3)}
+    row["questions"] = found.calls.groupby("space")["question"].first().to_dict()
+    row["notes"] = sorted({note.kind for note in found.notes})
+    return row
 
 
 def _recording(data: Situation) -> tuple[Recording, dict[str, Space], dict[str, list[str]]]:
@@ -91,25 +118,33 @@ def _recording(data: Situation) -> tuple[Recording, dict[str, Space], dict[str, 
 def _rates(calls: pd.DataFrame, data: Situation) -> Row:
     called = np.concatenate([calls.loc[calls["space"] == name, "called"] for name in data.truth])
     truth = np.concatenate(list(data.truth.values()))
+    areas = [
+        auroc(calls.loc[calls["space"] == name, "score"].fillna(0.0).to_numpy(), own)
+        for name, own in data.truth.items()
+        if own.any() and not own.all()
+    ]
     return {
         "fdp": round(float((called & ~truth).sum() / max(1, called.sum())), 4),
         "power": round(float((called & truth).sum() / max(1, truth.sum())), 4),
+        "auroc": round(float(np.mean(areas)), 4),
     }
 
 
 def _summarise(name: str, rows: list[Row]) -> Row:
     out: Row = {"situation": name, "recordings": len(rows)}
-    for method in ("screen", "glm"):
-        for key in ("fdp", "power"):
+    for method in ("screen", *PEERS):
+        for key in ("fdp", "power", "auroc"):
             found = summary([row[method][key] for row in rows], draws=2_000)
             out[f"{method}_{key}"] = round(found["mean"], 4)
-            out[f"{method}_{key}_ci95"] = [round(value, 4) for value in found["ci95"]]
-        out[f"{method}_seconds"] = round(float(np.mean([row[method]["seconds"] for row in rows])), 2)
+            if key != "auroc":
+                out[f"{method}_{key}_ci95"] = [round(value, 4) for value in found["ci95"]]
+        out[f"{method}_seconds"] = round(float(np.mean([row[method]["seconds"] for row in rows])), 3)
     out["warned"] = round(float(np.mean([bool({*row["notes"]} & {*WARNINGS}) for row in rows])), 3)
     kinds = sorted({kind for row in rows for kind in row["notes"]})
     out["notes"] = {kind: round(float(np.mean([kind in row["notes"] for row in rows])), 3) for kind in kinds}
     out["rate_kept"] = bool(out["screen_fdp_ci95"][1] < 0.10)
     out["power_kept"] = bool(out["screen_power"] >= out["glm_power"] - 0.02)
+    out["excused"] = bool(name in UNANSWERABLE and out["warned"] >= 0.95)
     return out
 
 
@@ -121,23 +156,26 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             "FDR": each["screen_fdp"],
             "95% interval": "{:.2f} to {:.2f}".format(*each["screen_fdp_ci95"]),
             "power": each["screen_power"],
-            "GLM FDR": each["glm_fdp"],
-            "GLM power": each["glm_power"],
+            **{f"{peer} FDR, power": f"{each[f'{peer}_fdp']:.2f}, {each[f'{peer}_power']:.2f}" for peer in PEERS},
             "warned": each["warned"],
             "seconds": each["screen_seconds"],
-            "kept": "yes" if each["rate_kept"] and each["power_kept"] else "NO",
+            "kept": "yes" if _kept(each) else "NO",
         }
         for each in result["summary"]
     ]
     return {f"Screening at q = {LEVEL}, beside a cross-validated GLM": pd.DataFrame(rows)}
 
 
+def _kept(each: Mapping[str, Any]) -> bool:
+    return each["power_kept"] and (each["rate_kept"] or each["excused"])
+
+
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """False discovery rate with its interval and power of each situation, screening and GLM."""
     rows = result["summary"]
     ax = figures.new_axes(ax, (6.4, 1.2 + 0.24 * len(rows)))
-    for k, (method, label) in enumerate((("screen", "screen"), ("glm", "cross-validated GLM"))):
-        at, colour = np.arange(len(rows)) + 0.2 * (k - 0.5), figures.PALETTE[k]
+    for k, (method, label) in enumerate(LABELS.items()):
+        at, colour = np.arange(len(rows)) + 0.18 * (k - 1.5), figures.PALETTE[k]
         low, high = np.array([row[f"{method}_fdp_ci95"] for row in rows]).T
         ax.hlines(at, low, high, color=colour, linewidth=1.2)
         rates, power = ([row[f"{method}_{key}"] for row in rows] for key in ("fdp", "power"))
