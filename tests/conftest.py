@@ -32,7 +32,7 @@ THOROUGH = (
     "data/test_large.py",
     "data/test_standardised.py",
     "evidence/test_dimension.py",
-    "evidence/test_shift_tests.py",
+    "evidence/test_shifted_variables.py",
     "evidence/test_stability.py",
     "experiments",
     "explain",

@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 
 from ascribo import figures
 from ascribo.data.recording import Recording
-from ascribo.evidence.shift_tests import shift_tests
+from ascribo.evidence.shifted_variables import shift_tests
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.networks.encoders import MLP
 from ascribo.simulate.box import box

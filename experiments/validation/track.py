@@ -22,7 +22,7 @@ from ascribo import figures
 from ascribo.cells.scores import rate_maps, spatial_information
 from ascribo.data.recording import Recording
 from ascribo.data.treatment import Treatment
-from ascribo.evidence.shift_tests import shift_test
+from ascribo.evidence.shifted_variables import shift_test
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.spaces.base import Space
 from ascribo.spaces.discrete import Discrete

@@ -5,7 +5,7 @@ model's own (`model.goodness_of_fit_`), and so are the channels that carry a spa
 """
 
 from .dimension import ChosenDimension, seed_consistency, select_dimension
-from .shift_tests import shift_test, shift_tests
+from .shifted_variables import shift_test, shift_tests
 from .stability import SplitHalf, consistency, consistency_by_label, map_consistency, split_half
 from .statistics import anova, tukey
 

@@ -16,7 +16,7 @@ ROWS, COLUMNS = 32, 64
 
 @triton.jit
 def _load_values(rows, bias, values, width, stride, BM: tl.constexpr, BN: tl.constexpr):
-    """The tile of this program: its rows, what of it is there, where it lies in memory, its values with the bias."""
+    """The tile of this program: its rows, what of it is there, where it lies in memory, values with the bias."""
     model = tl.program_id(2)
     row = tl.program_id(0) * BM + tl.arange(0, BM)
     column = tl.program_id(1) * BN + tl.arange(0, BN)

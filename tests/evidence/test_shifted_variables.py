@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import ascribo as asc
 from ascribo.data.segments import hold_out
-from ascribo.evidence import shift_tests as module
-from ascribo.evidence.shift_tests import draw_lags, shift_test, shift_tests, shifted_pairs
+from ascribo.evidence import shifted_variables as module
+from ascribo.evidence.shifted_variables import draw_lags, shift_test, shift_tests, shifted_pairs
 from ascribo.spaces.pairs import Pairs
 from ascribo.training import packing
 from experiments.validation.nulls import recording, uniformity
