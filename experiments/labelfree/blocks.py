@@ -38,47 +38,76 @@ from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation import track
 
-__all__ = ["FULL", "QUICK", "cases", "draw", "leave_out", "run", "tables"]
+__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "leave_out", "problem", "run", "tables"]
+
+SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
 
 FULL = {
-    "parts": ("box", "track", "channels"),
+    "recordings": (
+        {"part": "box", "seed": 1, "length": 1_200, "steps": 500, "batch": 128, "widths": (16,)},
+        {"part": "box", "seed": 2, "length": 1_200, "steps": 500, "batch": 128, "widths": (16,)},
+        {"part": "box", "seed": 3, "length": 1_200, "steps": 500, "batch": 128, "widths": (16,)},
+        {"part": "box", "seed": 1, "length": 6_000, "steps": 2_000, "batch": 512, "widths": (32, 32)},
+        {"part": "track", "seed": 0, "length": 11_047, "steps": 1_500, "batch": 512, "widths": (16,)},
+    ),
     "blocks": 24,
-    "length": 6_000,
-    "steps": 2_000,
-    "batch": 512,
+    "groups": 4,
     "repeats": 4,
-    "references": 2_400,
-    "widths": (32, 32),
+    "references": 1_200,
     "box_steps": 3_000,
+    "box_seeds": (1, 2, 3),
     "orders": 10_000,
 }
-
-QUICK = {"parts": ("box",), "blocks": 6, "length": 900, "steps": 60, "batch": 128, "repeats": 1, "references": 240}
-QUICK |= {"widths": (8,), "orders": 200, "box_steps": 60}
+"""`groups` of `repeats` seeds of the model: each group is a retraining of its own, and how well groups agree bounds
+how well any prediction could. `box_steps` and `box_seeds`: training, and recordings, for the explanation of time
+steps."""
+QUICK = {
+    "recordings": ({"part": "box", "seed": 1, "length": 600, "steps": 30, "batch": 64, "widths": (8,)},),
+    **{
+        "blocks": 5,
+        "groups": 2,
+        "repeats": 1,
+        "references": 100,
+        "box_steps": 100,
+        "box_seeds": (1,),
+        "orders": 100,
+    },
+}
 
 
 def cases(plan: Plan) -> list[Case]:
-    """One case for each part."""
-    return [{**plan, "part": part, "parts": None} for part in plan["parts"]]
+    """One case for each group of models of each recording, and one for each box whose time steps are explained."""
+    shared = {key: plan[key] for key in ("device", "blocks", "references")}
+    return [
+        *(
+            {**one, **shared, "seeds": [group * plan["repeats"] + k for k in range(plan["repeats"])]}
+            for group in range(plan["groups"])
+            for one in plan["recordings"]
+        ),
+        *(
+            {"part": "channels", "seed": s, "steps": plan["box_steps"], "device": plan["device"]}
+            for s in plan["box_seeds"]
+        ),
+    ]
 
 
 def _line(row: Row) -> str:
-    return f"{row['part']}: {row['seconds']:.0f} s"
+    return f"{row['part']} {row['seed']}: {row['seconds']:.0f} s"
 
 
-def _part(part: str, **plan: Any) -> Row:
+def _part(**case: Any) -> Row:
     began = time.monotonic()
-    found = _channels(**plan) if part == "channels" else _influence(part, **plan)
-    return {"part": part, **found, "seconds": round(time.monotonic() - began, 1)}
+    found = _channels(**case) if case["part"] == "channels" else _influence(**case)
+    return {**case, **found, "seconds": round(time.monotonic() - began, 1)}
 
 
-def _problem(part: str, length: int):
-    """A recording and its spaces."""
+def problem(part: str, seed: int, length: int, count: int):
+    """A recording, its spaces, and the block of each time step: as many as `count`; on the track whole laps."""
     if part == "box":
-        data = asc.simulate.box(observed=2, hidden=2, steps=length, seed=0)
-        return data, {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
+        data = asc.simulate.box(observed=2, hidden=2, steps=length, seed=seed)
+        return data, SPACES, np.arange(length) * count // length
     laps = track.laps().treat(smooth=track.SMOOTH, transform="sqrt")
-    return laps, track.spaces()
+    return laps, track.spaces(), laps.epochs * count // (int(laps.epochs.max()) + 1)
 
 
 class _Without(Pairs):
@@ -134,48 +163,57 @@ def leave_out(
     return prepared, trained.parameters, stack
 
 
-def _influence(part: str, device: str, **plan: Any) -> Row:
+def _influence(
+    part: str,
+    seed: int,
+    length: int,
+    seeds: list[int],
+    blocks: int,
+    references: int,
+    device: str,
+    **training: Any,
+) -> Row:
+    """What influence predicts, and what retraining does, to the loss of each block (row) without each (column)."""
     where = resolve_device(device)
-    data, spaces = _problem(part, plan["length"])
-    count = plan["blocks"]
-    blocks = np.minimum(np.arange(len(data)) * count // len(data), count - 1)
-    seeds = list(range(plan["repeats"]))
-    say(f"{part}: {len(data)} time steps, {(count + 1) * len(seeds)} models")
-    options = {"steps": plan["steps"], "batch": plan["batch"], "widths": tuple(plan["widths"])}
-    prepared, parameters, stack = leave_out(data, spaces, blocks, seeds=seeds, **options)
-    problem = prepared.problem
-    X = torch.as_tensor(problem.X).to(where)
-    comparisons = draw_comparisons(data, spaces, blocks, references=plan["references"], random_state=1)
+    data, spaces, labels = problem(part, seed, length, blocks)
+    say(f"{part} {seed}: {len(data)} time steps, {(blocks + 1) * len(seeds)} models")
+    prepared, parameters, stack = leave_out(data, spaces, labels, seeds=seeds, **training)
+    known = prepared.problem
+    X = torch.as_tensor(known.X).to(where)
+    # the losses of a retrained model are measured on other draws than the influence is computed from
+    comparisons = draw_comparisons(data, spaces, labels, references=references, random_state=1)
     edges = [torch.from_numpy(edge).to(where) for edge in segment_bounds(data.epochs)]
-    own = torch.from_numpy(blocks[comparisons.references])
-    changes, predicted = [], []
-    for seed in seeds:
+    own = torch.from_numpy(labels[comparisons.references])
+    retrained, predicted = [], []
+    for model_seed in seeds:
         losses = {}
         for k, (name, other) in enumerate(stack):
-            if other == seed:
+            if other == model_seed:
                 mine = {n: value[k].to(where) for n, value in parameters.items()}
                 loss = ContrastiveLoss(
-                    *(problem.module, spaces, problem.objectives, mine),
-                    lambda index: _gather(problem, X, index, edges),
+                    *(known.module, spaces, known.objectives, mine),
+                    lambda index: _gather(known, X, index, edges),
                     comparisons,
                 )
                 with torch.no_grad():
                     each = loss.losses(loss.theta).cpu()
-                losses[name] = np.array([float(each[own == b].mean()) for b in range(count)])
-        changes.append(np.stack([losses[b] - losses[-1] for b in range(count)], 1))
-        model = _as_fitted(prepared, {n: v[[stack.index((-1, seed))]].to(where) for n, v in parameters.items()})
-        scores = explain.contrastive_examples(model, data, blocks=blocks, references=plan["references"])
+                losses[name] = np.array([float(each[own == b].mean()) for b in range(blocks)])
+        retrained.append(np.stack([losses[b] - losses[-1] for b in range(blocks)], 1))
+        whole = {n: v[[stack.index((-1, model_seed))]].to(where) for n, v in parameters.items()}
+        scores = explain.contrastive_examples(
+            _as_fitted(prepared, whole), data, blocks=labels, references=references
+        )
         predicted.append(scores.values)
-    truth, guess = np.mean(changes, 0), np.mean(predicted, 0)
     return {
         "time_steps": len(data),
         "models": len(stack),
-        "own": _correlation(np.diag(guess), np.diag(truth), plan["orders"]),
-        "all": _matrix_correlation(guess, truth, plan["orders"]),
-        "others": _matrix_correlation(guess, truth, plan["orders"], diagonal=False),
-        "predicted": guess.tolist(),
-        "retrained": truth.tolist(),
+        "predicted": _rounded(np.mean(predicted, 0)),
+        "retrained": _rounded(np.mean(retrained, 0)),
     }
+
+
+def _rounded(matrix: np.ndarray) -> list[list[float]]:
+    return [[float(f"{value:.4g}") for value in row] for row in matrix]
 
 
 def _gather(problem: Any, X: Tensor, index: np.ndarray, edges: list[Tensor]) -> Tensor:
@@ -237,13 +275,11 @@ def _matrix_correlation(guess: np.ndarray, truth: np.ndarray, orders: int, *, di
     return {"rho": rho, "p": float((1 + np.sum(np.array(null) >= rho)) / (1 + orders)), "n": int(kept.sum())}
 
 
-def _channels(device: str, **plan: Any) -> Row:
+def _channels(device: str, seed: int, steps: int, **_: Any) -> Row:
     """auROC of the mean size of label-free scores against the truth, beside the maps' own."""
-    data = asc.simulate.box(observed=2, hidden=2, steps=max(plan["length"], 10_000), seed=1)
-    spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
-    model = asc.ContrastiveEmbedding(
-        spaces, seeds=2, steps=plan["box_steps"], random_state=0, device=device, progress=False
-    ).fit(data)
+    data = asc.simulate.box(observed=2, hidden=2, steps=10_000, seed=seed)
+    model = asc.ContrastiveEmbedding(SPACES, seeds=2, steps=steps, random_state=0, device=device, progress=False)
+    model.fit(data)
     index = np.linspace(0, len(data) - 1, 1_000).astype(int)
     found: dict[str, float] = {}
     assert data.truth is not None
@@ -256,49 +292,83 @@ def _channels(device: str, **plan: Any) -> Row:
     return {"auroc": found}
 
 
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add rank correlations of influence with retraining, by recording, with p-values."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in result["rows"]:
+        if "predicted" in row:
+            groups.setdefault((row["part"], row["seed"], row["length"]), []).append(row)
+    orders, found = result["protocol"]["orders"], []
+    for (part, seed, length), rows in groups.items():
+        guess, each = np.mean([r["predicted"] for r in rows], 0), np.array([r["retrained"] for r in rows])
+        truth, half = each.mean(0), len(each) // 2
+        one, two = (each[:half].mean(0), each[half:].mean(0)) if half else (truth, truth)
+        found.append(
+            {
+                **{"part": part, "seed": seed, "length": length, "time_steps": rows[0]["time_steps"]},
+                "models": sum(r["models"] for r in rows),
+                "own": _correlation(np.diag(guess), np.diag(truth), orders),
+                "others": _matrix_correlation(guess, truth, orders, diagonal=False),
+                "all": _matrix_correlation(guess, truth, orders),
+                "halves": {
+                    "own": _correlation(np.diag(one), np.diag(two), 1)["rho"],
+                    "others": _matrix_correlation(one, two, 1, diagonal=False)["rho"],
+                    "all": _matrix_correlation(one, two, 1)["rho"],
+                },
+            }
+        )
+    return {**result, "agreement": found}
+
+
 def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
     """Rank correlations with retraining, and auROC of channels."""
-    shown, lines = {}, []
-    for row in result["rows"]:
-        if "auroc" in row:
-            shown["box: channels that carry position, against the truth"] = pd.DataFrame(
-                [{"scores": name, "auROC": round(value, 3)} for name, value in row["auroc"].items()]
+    lines = []
+    names = {"own": "the block itself", "others": "other blocks", "all": "all blocks"}
+    for found in result["agreement"]:
+        for pairs, name in names.items():
+            value = found[pairs]
+            lines.append(
+                {
+                    "data": f"{found['part']} {found['seed']}, {found['time_steps']} time steps",
+                    "loss of": name,
+                    "rank correlation": round(value["rho"], 3),
+                    "p": f"{value['p']:.4f}",
+                    "pairs": value["n"],
+                    "of two retrainings": round(found["halves"][pairs], 3),
+                }
             )
-        else:
-            for pairs in ("own", "others", "all"):
-                value = row[pairs]
-                lines.append(
-                    {
-                        "data": row["part"],
-                        "loss of": {"own": "the block itself", "others": "other blocks", "all": "all blocks"}[
-                            pairs
-                        ],
-                        "rank correlation": round(value["rho"], 3),
-                        "p": f"{value['p']:.4f}",
-                        "pairs": value["n"],
-                    }
-                )
-    return {"influence of a block beside retraining without it": pd.DataFrame(lines), **shown}
+    shown = {"influence of a block beside retraining without it": pd.DataFrame(lines)}
+    scores = [{"box": row["seed"], **row["auroc"]} for row in result["rows"] if "auroc" in row]
+    if scores:
+        table = pd.DataFrame(scores).set_index("box").T.round(3).rename_axis("scores").reset_index()
+        shown["box: channels that carry position, auROC against the truth"] = table
+    return shown
 
 
 def draw(result: dict[str, Any]):
     """Predicted against retrained changes of the loss; returns a matplotlib axis."""
     from matplotlib import pyplot as plt
 
-    rows = [row for row in result["rows"] if "predicted" in row]
-    _, axes = plt.subplots(
-        1, max(1, len(rows)), figsize=(5 * max(1, len(rows)), 4), squeeze=False, layout="constrained"
-    )
-    for axis, row in zip(axes[0], rows, strict=False):
-        guess, truth = np.array(row["predicted"]), np.array(row["retrained"])
+    found = result["agreement"]
+    _, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 4), squeeze=False, layout="constrained")
+    for axis, one in zip(axes[0], found, strict=True):
+        same = ("part", "seed", "length")
+        rows = [row for row in result["rows"] if "predicted" in row and all(row[k] == one[k] for k in same)]
+        guess, truth = (np.mean([row[what] for row in rows], 0) for what in ("predicted", "retrained"))
         own = np.eye(len(guess), dtype=bool)
         axis.plot(guess[~own], truth[~own], ".", ms=2, label="loss of other blocks")
         axis.plot(guess[own], truth[own], "o", label="loss of the block itself")
-        axis.set(title=row["part"], xlabel="influence (nats)", ylabel="change after retraining (nats)")
+        title = f"{one['part']} {one['seed']}, {one['time_steps']} time steps\nρ = {one['all']['rho']:.2f}"
+        axis.set(title=title, xlabel="influence (nats)", ylabel="change after retraining (nats)")
         axis.legend()
     return axes[0, 0]
 
 
 run = experiment(
-    *("labelfree-blocks", FULL, QUICK), cases=cases, rows=one_by_one(_part, _line), draw=draw, protocol={}
+    *("labelfree-blocks", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(_part, _line),
+    draw=draw,
+    protocol={},
+    conclude=conclude,
 )

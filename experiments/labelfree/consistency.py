@@ -31,6 +31,7 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 from . import training
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
+from .pictures import pack
 from .tasks import NOISE, interval, pretext_models
 
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
@@ -65,6 +66,8 @@ QUICK = {
 }
 PIXELS, TIMES, TOPS = (5, 10, 20, 50, 100, 200), (5, 10, 20, 50, 70), (5, 10, 20, 50)
 ENDS = ("top", "bottom")
+SHOWN, TOP_SHOWN = 6, 3
+"""Test images in the figure, and training images that each method puts first for them."""
 
 
 def cases(plan: Plan) -> list[Case]:
@@ -92,7 +95,7 @@ def _mnist(device: torch.device, **plan: Any) -> Row:
     test = torch.from_numpy(data.test).to(device)
     row = {"data": data.name, "epochs": len(done.test_losses), "test_loss": min(v[0] for v in done.test_losses)}
     methods = ("integrated_gradients", "gradient_shap", "saliency", "deeplift")
-    row["shifts"] = _shifts(model.encoder, test, 0.0, methods, PIXELS, plan["points"])
+    row["shifts"], maps = _shifts(model.encoder, test, 0.0, methods, PIXELS, plan["points"])
     train, test, labels, test_labels = _some(data, plan["explained"], device)
     noise = NOISE * torch.randn(1, *train.shape[1:], generator=torch.Generator().manual_seed(0)).to(device)
     based = {"loss": Reconstruction(model.decoder), "views": lambda x: (x + noise)[:, None]}
@@ -107,7 +110,11 @@ def _mnist(device: torch.device, **plan: Any) -> Row:
         "nearest_neighbours": {},
         "simplex": {},
     }
-    row["rates"], row["seconds_of"] = _rates(model.encoder, train, test, labels, test_labels, jobs)
+    row["rates"], row["seconds_of"], top = _rates(model.encoder, train, test, labels, test_labels, jobs)
+    row["maps"] = {"images": pack(data.test[:SHOWN, 0]), **{m: pack(v[:, 0]) for m, v in maps.items()}}
+    shown = test[:SHOWN, 0].cpu().numpy()
+    of = train[:, 0].cpu().numpy()
+    row["top"] = {"images": pack(shown), **{m: pack(of[index]) for m, index in top.items()}}
     return row
 
 
@@ -135,7 +142,7 @@ def _ecg_features(device: torch.device, **plan: Any) -> Row:
     done = _ecg(device, x, test, plan["widths"][0], plan)
     row = {"data": name, "epochs": len(done.test_losses), "test_loss": min(v[0] for v in done.test_losses)}
     methods = ("integrated_gradients", "gradient_shap", "saliency")
-    row["shifts"] = _shifts(done.models[0].encoder, test, x.mean(0), methods, TIMES, plan["points"])
+    row["shifts"], _ = _shifts(done.models[0].encoder, test, x.mean(0), methods, TIMES, plan["points"])
     return row
 
 
@@ -161,7 +168,7 @@ def _ecg_examples(device: torch.device, **plan: Any) -> Row:
         "simplex": {},
     }
     labels, test_labels = abnormal[order[:split]][:count], abnormal[order[split:]][:count]
-    row["rates"], row["seconds_of"] = _rates(model.encoder, x[:count], held[:count], labels, test_labels, jobs)
+    row["rates"], row["seconds_of"], _ = _rates(model.encoder, x[:count], held[:count], labels, test_labels, jobs)
     return row
 
 
@@ -189,16 +196,18 @@ def _simclr(device: torch.device, **plan: Any) -> Row:
     row = {"data": data.name, "epochs": len(done.test_losses), "test_loss": min(v[0] for v in done.test_losses)}
     methods = ("integrated_gradients", "gradient_shap", "saliency")
     sizes = tuple(3 * size for size in PIXELS)
-    row["shifts"] = _shifts(encoder, test, _blurred(test), methods, sizes, plan["points"])
+    row["shifts"], _ = _shifts(encoder, test, _blurred(test), methods, sizes, plan["points"])
     jobs: dict[str, dict[str, Any]] = {"nearest_neighbours": {}, "simplex": {}}
     labels = data.train_labels[:count], data.test_labels
-    row["rates"], row["seconds_of"] = _rates(encoder, x[:count], test, *labels, jobs)
+    row["rates"], row["seconds_of"], _ = _rates(encoder, x[:count], test, *labels, jobs)
     return row
 
 
 def _shifts(encoder: Any, x: Tensor, baseline: Any, methods: tuple[str, ...], sizes: tuple[int, ...], points: int):
-    """Latent shift by method, by the scores as they are and by their size: {method: {size: interval}}."""
+    """Latent shift by method, by the scores as they are and by their size: {method: {size: interval}}; and the
+    scores of the first few examples."""
     found: dict[str, Any] = {}
+    maps: dict[str, np.ndarray] = {}
     options: dict[str, dict[str, Any]] = {
         "integrated_gradients": {"points": points},
         "gradient_shap": {"samples": points},
@@ -208,11 +217,12 @@ def _shifts(encoder: Any, x: Tensor, baseline: Any, methods: tuple[str, ...], si
         scores: Any = explain.features(
             encoder, x, method=method, baseline=baseline, batch_size=chunk, **options.get(method, {})
         )
+        maps[method] = scores[:SHOWN].cpu().numpy()
         for name, ranked in ((method, scores), (f"{method}, absolute", scores.abs())):
             found[name] = _means(explain.latent_shift(encoder, x, ranked, sizes, baseline=baseline))
     chance = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
     found["random"] = _means(explain.latent_shift(encoder, x, chance, sizes, baseline=baseline))
-    return found
+    return found, maps
 
 
 def _means(shifts: Any) -> dict[str, Any]:
@@ -222,17 +232,20 @@ def _means(shifts: Any) -> dict[str, Any]:
 def _rates(
     encoder: Any, train: Tensor, test: Tensor, labels: Any, test_labels: Any, jobs: dict[str, dict[str, Any]]
 ):
-    """Similarity rates by method, {method: {end: {size: interval}}}, and the seconds each took."""
-    found, seconds = {}, {}
+    """Similarity rates by method, {method: {end: {size: interval}}}, the seconds each took, and the training
+    examples that it puts first for the first few test examples."""
+    found, seconds, top = {}, {}, {}
     for method, options in jobs.items():
         began = time.monotonic()
         scores = explain.examples(encoder, train, test, method=method, **options)
         seconds[method] = round(time.monotonic() - began, 2)
+        say(f"{method}: {seconds[method]:.1f} s")
+        top[method] = np.argsort(-scores.values[:SHOWN], 1)[:, :TOP_SHOWN]
         rates = explain.similarity_rates(scores, labels, test_labels, TOPS)
         found[method] = {e: {str(m): interval(rates.sel(end=e, size=m).values) for m in TOPS} for e in ENDS}
         apart = rates.sel(end="top") - rates.sel(end="bottom")
         found[method]["difference"] = {str(m): interval(apart.sel(size=m).values) for m in TOPS}
-    return found, seconds
+    return found, seconds, top
 
 
 def _some(data: Images, count: int, device: torch.device):

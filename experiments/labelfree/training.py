@@ -1,7 +1,9 @@
 """Training for the encoders of this folder: Adam, early stopping by the test loss, runs as a stack.
 
 The library's own loop is for contrastive pairs of time steps; these models have other losses, but the same idea:
-the parameters of all runs are stacked, and one step serves all of them (`torch.func.vmap`).
+the parameters of all runs are stacked, and one step serves all of them (`torch.func.vmap`). On a GPU a step is
+recorded once and played back (a CUDA graph): these networks are so small that starting kernels would take longer
+than computing.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from .products import as_products
+
 __all__ = ["Batch", "Run", "train"]
 
 Batch = Callable[[Tensor, torch.Generator], tuple[Tensor, ...]]
 """From the indices of examples (model, batch) to the model's inputs, each with the model axis first."""
 KEEP_EVERY = 10
 """Epochs between the checkpoints for TracIn, as in the paper."""
+PLAIN_STEPS = 3
+"""Training steps before one is recorded: libraries set themselves up in the first."""
 
 
 @dataclass
@@ -58,10 +64,14 @@ def train(
     began = time.monotonic()
     count, draws = len(models), torch.Generator(device).manual_seed(seed)
     models = [m.to(device) for m in models]
-    skeleton = copy.deepcopy(models[0])
+    on_gpu = device.type == "cuda"
+    skeleton = as_products(models[0]) if on_gpu and count > 1 else copy.deepcopy(models[0])
     parameters, buffers = stack_module_state(list(models))  # type: ignore[arg-type]
     parameters = {n: p.detach().requires_grad_() for n, p in parameters.items()}
-    adam = optimizer(list(parameters.values()), lr=rate, weight_decay=weight_decay)
+    options = {"fused": True} if on_gpu else {}
+    if on_gpu and optimizer is torch.optim.Adam:
+        options["capturable"] = True  # its count of steps is on the device, too
+    adam = optimizer(list(parameters.values()), lr=rate, weight_decay=weight_decay, **options)
 
     def loss(parameters, buffers, *inputs):
         if count == 1:  # recurrent layers cannot be stacked
@@ -70,6 +80,14 @@ def train(
         call = lambda p, b, *x: functional_call(skeleton, (p, b), x)  # noqa: E731
         return vmap(call, randomness="different")(parameters, buffers, *inputs)
 
+    def step(index: Tensor) -> None:
+        inputs = batch(index, draws)
+        gradients = torch.autograd.grad(loss(parameters, buffers, *inputs).sum(), list(parameters.values()))
+        for parameter, gradient in zip(parameters.values(), gradients, strict=True):
+            parameter.grad = gradient
+        adam.step()
+
+    advance = _Recorded(step, draws) if on_gpu else step
     best = torch.full((count,), torch.inf, device=device)
     waited = torch.zeros(count, dtype=torch.int64, device=device)
     state = {n: v.detach().clone() for n, v in {**parameters, **buffers}.items()}
@@ -78,11 +96,7 @@ def train(
         skeleton.train()
         order = torch.rand(count, examples, generator=draws, device=device).argsort(1)
         for start in range(0, examples - examples % batch_size or examples, batch_size):
-            inputs = batch(order[:, start : start + batch_size], draws)
-            gradients = torch.autograd.grad(loss(parameters, buffers, *inputs).sum(), list(parameters.values()))
-            for parameter, gradient in zip(parameters.values(), gradients, strict=True):
-                parameter.grad = gradient
-            adam.step()
+            advance(order[:, start : start + batch_size])
         skeleton.eval()
         with torch.no_grad():
             same = torch.Generator(device).manual_seed(seed + 1)  # the same noise in every epoch
@@ -105,3 +119,36 @@ def train(
         run.models.append(model.eval())
     run.seconds = time.monotonic() - began
     return run
+
+
+class _Recorded:
+    """A training step on a GPU: a few times as it is, then recorded and played back."""
+
+    def __init__(self, step: Callable[[Tensor], None], draws: torch.Generator):
+        self.step, self.draws, self.taken = step, draws, 0
+        self.graph, self.index = torch.cuda.CUDAGraph(), torch.empty(0)
+
+    def __call__(self, index: Tensor) -> None:
+        """One step on the examples with these indices, (model, batch)."""
+        self.taken += 1
+        if self.taken > PLAIN_STEPS + 1:
+            self.index.copy_(index)
+            self.graph.replay()
+            return
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")  # TF32, as convolutions have it
+        try:
+            if self.taken <= PLAIN_STEPS:
+                aside = torch.cuda.Stream()
+                aside.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(aside):
+                    self.step(index)
+                torch.cuda.current_stream().wait_stream(aside)
+                return
+            self.index = index.clone()
+            self.graph.register_generator_state(self.draws)
+            with torch.cuda.graph(self.graph):
+                self.step(self.index)
+        finally:
+            torch.set_float32_matmul_precision(before)
+        self.graph.replay()

@@ -72,6 +72,7 @@ def test_curvature_is_that_of_the_logits(fitted):
             wanted += J.mT @ hessian(lambda v: v.logsumexp(0))(values) @ J / len(rows)
     vectors = torch.randn(5, len(loss.theta), dtype=torch.float64)
     torch.testing.assert_close(loss.curvature(vectors), vectors @ wanted, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(loss.curvature_matrix(), wanted, rtol=1e-4, atol=1e-6)
     assert torch.linalg.eigvalsh(wanted)[0] > -1e-8
 
 
@@ -94,7 +95,7 @@ def test_conjugate_gradients_and_the_matrix_written_out_agree(fitted, monkeypatc
         "tolerance": 1e-8,
     }
     whole = contrastive_examples(model, data, **options)
-    monkeypatch.setattr("ascribo.explain.example_contrastive.PRODUCTS", 0)
+    monkeypatch.setattr("ascribo.explain.example_contrastive.WRITTEN_OUT", 0)
     np.testing.assert_allclose(contrastive_examples(model, data, **options), whole, rtol=1e-4, atol=1e-8)
 
 

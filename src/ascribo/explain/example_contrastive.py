@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp, vjp, vmap
+from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
 from ..data.recording import Recording
 from ..data.segments import evenly, segment_bounds
@@ -37,8 +37,8 @@ from .features import fitted_model, recording_for
 __all__ = ["ContrastiveLoss", "contrastive_examples", "draw_comparisons"]
 
 REFERENCES_AT_ONCE = 256
-PRODUCTS = 200
-"""Products with the curvature that conjugate gradients are expected to take for each block asked about."""
+WRITTEN_OUT = 4096
+"""Most parameters for which the curvature is written out as a matrix."""
 PROBES = 16
 """Random vectors that the mean eigenvalue of the curvature is estimated from."""
 
@@ -129,11 +129,11 @@ class ContrastiveLoss:
         shape = (len(comparisons.references), -1)
         self.positive = {name: p.view(shape) for name, p in zip(comparisons.positives, rest, strict=True)}
 
-    def embed(self, theta: Tensor) -> Tensor:
-        """All time steps in use, at temperature 1: (step, dim)."""
+    def embed(self, theta: Tensor, x: Tensor | None = None) -> Tensor:
+        """Inputs, by default of all time steps in use, at temperature 1: (step, dim)."""
         parts = theta.split([shape.numel() for shape in self.shapes])
         named = {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
-        z = functional_call(self.skeleton, named, (self.x,))
+        z = functional_call(self.skeleton, named, (self.x if x is None else x,))
         for where in self.embedder.spheres:
             on_sphere = nn.functional.normalize(z[..., where], dim=-1)
             z = torch.cat([z[..., : where.start], on_sphere, z[..., where.stop :]], -1)
@@ -141,8 +141,7 @@ class ContrastiveLoss:
 
     def logits(self, z: Tensor, objective: Objective, rows: Tensor) -> Tensor:
         """ψ of some references and all negatives: (row, negative)."""
-        a, b = z[self.reference[rows]], z[self.negative]
-        return torch.stack([s.pairwise(a[None, :, w], b[None, :, w])[0] for s, w in objective.terms]).sum(0)
+        return _similarities(z[self.reference[rows]], z[self.negative], objective)
 
     def losses(self, theta: Tensor, kept: Tensor | None = None) -> Tensor:
         """(reference,) losses, summed over objectives.
@@ -188,6 +187,37 @@ class ContrastiveLoss:
             return vjp(self.embed, self.theta)[1](pulled)[0]
 
         return vmap(one, chunk_size=16)(vectors)
+
+    def curvature_matrix(self) -> Tensor:
+        """The same curvature written out, (parameter, parameter).
+
+        The logits of a reference, with probabilities p, have the curvature diag(p) - ppᵀ. They depend on its own
+        embedding and on those of the negatives, so the curvature of all embeddings has three kinds of blocks: of a
+        reference with itself, of references with negatives, and of negatives with each other.
+        """
+        z = self.embed(self.theta)
+        a, b = z[self.reference], z[self.negative]
+        (count, dim), others = a.shape, len(b)
+        own, mixed, among = (
+            a.new_zeros(s) for s in ((count, dim, dim), (count * dim, others * dim), 2 * (others * dim,))
+        )
+        for objective in self.objectives:
+            p = _similarities(a, b, objective).softmax(1)
+            slope, pull = _slopes(a, b, objective)  # (reference, negative, dim): by the reference, by the negative
+            mean, pulled = torch.einsum("rn,rnd->rd", p, slope), p[..., None] * pull
+            own += torch.einsum("rn,rnd,rne->rde", p, slope, slope) - mean[:, :, None] * mean[:, None]
+            mixed += ((slope - mean[:, None])[..., None] * pulled[:, :, None]).transpose(1, 2).reshape(mixed.shape)
+            flat = pulled.flatten(1)
+            among -= flat.mT @ flat
+            each = torch.einsum("rnd,rne->nde", pulled, pull)
+            among += torch.block_diag(*each)
+        slopes = vmap(
+            jacrev(lambda theta, x: self.embed(theta, x[None])[0]), (None, 0), chunk_size=REFERENCES_AT_ONCE
+        )
+        of_a, of_b = (slopes(self.theta, self.x[rows]) for rows in (self.reference, self.negative))
+        weighted = (own @ of_a).flatten(0, 1) / 2 + mixed @ of_b.flatten(0, 1)
+        half = of_a.flatten(0, 1).mT @ weighted + of_b.flatten(0, 1).mT @ (among @ of_b.flatten(0, 1)) / 2
+        return (half + half.mT) / count
 
     def kept(self, mask: np.ndarray) -> Tensor:
         """A mask over the time steps of the recording as that of the steps in use, for `losses`."""
@@ -280,23 +310,38 @@ def contrastive_examples(
         if not weight.sum() > 0:
             raise ValueError(f"test block {name} has no time step with a positive: make it longer.")
         wanted.append(asked.gradient(weight))
-    if damping is None:
-        damping = 0.1 * _mean_eigenvalue(training)
-    solved = _solve(training, torch.stack(wanted), damping, iterations, tolerance)
+    damping, solved = _solve(training, torch.stack(wanted), damping, iterations, tolerance)
     scores = (solved @ torch.stack(removed).mT).cpu().numpy()
     about = {"method": "influence", "damping": float(damping), "seed": seed}
     return xr.DataArray(scores, {"test": test_names, "train": names}, ("test", "train"), "score", about)
 
 
-def _solve(loss: ContrastiveLoss, vectors: Tensor, damping: float, iterations: int, tolerance: float) -> Tensor:
-    """(H + δ)⁻¹ v: with H written out where that takes fewer products than conjugate gradients would."""
+def _solve(
+    loss: ContrastiveLoss, vectors: Tensor, damping: float | None, iterations: int, tolerance: float
+) -> tuple[float, Tensor]:
+    """δ and (H + δ)⁻¹ v: with H written out for small encoders, by conjugate gradients for large ones."""
     count = len(loss.theta)
-    if count > PRODUCTS * len(vectors):
-        damped = lambda v: loss.curvature(v) + damping * v  # noqa: E731
-        return conjugate_gradients(damped, vectors, iterations=iterations, tolerance=tolerance)
+    if count > WRITTEN_OUT:
+        delta = 0.1 * _mean_eigenvalue(loss) if damping is None else damping
+        damped = lambda v: loss.curvature(v) + delta * v  # noqa: E731
+        return delta, conjugate_gradients(damped, vectors, iterations=iterations, tolerance=tolerance)
+    matrix = loss.curvature_matrix()
+    delta = 0.1 * (float(matrix.trace()) / count or 1.0) if damping is None else damping
     identity = torch.eye(count, dtype=vectors.dtype, device=vectors.device)
-    matrix = torch.cat([loss.curvature(rows) for rows in identity.split(256)])
-    return torch.linalg.solve((matrix + matrix.mT) / 2 + damping * identity, vectors.mT).mT
+    return delta, torch.linalg.solve(matrix + delta * identity, vectors.mT).mT
+
+
+def _similarities(a: Tensor, b: Tensor, objective: Objective) -> Tensor:
+    """ψ of every reference (reference, dim) with every negative (negative, dim): (reference, negative)."""
+    return torch.stack([s.pairwise(a[None, :, w], b[None, :, w])[0] for s, w in objective.terms]).sum(0)
+
+
+def _slopes(a: Tensor, b: Tensor, objective: Objective) -> tuple[Tensor, Tensor]:
+    """Derivatives of ψ by the coordinates of the reference and of the negative: each (reference, negative, dim)."""
+    axes = torch.eye(a.shape[1], dtype=a.dtype, device=a.device)
+    by_a = [jvp(lambda u: _similarities(u, b, objective), (a,), (axis.expand_as(a),))[1] for axis in axes]
+    by_b = [jvp(lambda u: _similarities(a, u, objective), (b,), (axis.expand_as(b),))[1] for axis in axes]
+    return torch.stack(by_a, -1), torch.stack(by_b, -1)
 
 
 def _mean_eigenvalue(loss: ContrastiveLoss) -> float:
