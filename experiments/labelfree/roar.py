@@ -39,6 +39,7 @@ FULL = {
     "budget": 86_400,
 }
 """`budget` bounds the seconds of each of the two trainings of a run."""
+BATCH = 200
 QUICK = {"train": 600, "test": 200, "epochs": 2, "sizes": (20, 100)}
 
 
@@ -54,7 +55,7 @@ def _line(row: Row) -> str:
 def _one(seed: int, device: str, **plan: Any) -> Row:
     began, where = time.monotonic(), resolve_device(device)
     data = images(plan["train"], plan["test"])
-    options = {"epochs": plan["epochs"], "device": where, "budget": plan["budget"]}
+    options = {"epochs": plan["epochs"], "batch_size": BATCH, "device": where, "budget": plan["budget"]}
     first = pretext_models("denoising", data, [seed], **options, progress=lambda text: say(f"first {text}"))
     encoder = first.models[0].encoder
     parts = [torch.from_numpy(x).to(where) for x in (data.train, data.test)]
@@ -91,7 +92,7 @@ def _one(seed: int, device: str, **plan: Any) -> Row:
         batch,
         test,
         epochs=plan["epochs"],
-        batch_size=128,
+        batch_size=BATCH,
         weight_decay=1e-5,
         seed=seed,
         device=where,
