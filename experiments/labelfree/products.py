@@ -27,19 +27,19 @@ def as_products(module: nn.Module) -> nn.Module:
 
 
 def _replaced(module: nn.Module) -> nn.Module:
-    for kind, form in ((nn.Conv2d, _Down), (nn.ConvTranspose2d, _Up)):
-        fits = isinstance(module, kind) and module.stride == (2, 2) and max(module.kernel_size) <= 4
-        if fits and module.groups == 1 and module.bias is not None:
-            return form(module)
+    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+        fits = module.stride == (2, 2) and max(module.kernel_size) <= 4 and module.groups == 1
+        if fits and module.bias is not None:
+            return (_Down if isinstance(module, nn.Conv2d) else _Up)(module, module.bias)
     for name, child in list(module.named_children()):
         setattr(module, name, _replaced(child))
     return module
 
 
 class _Product(nn.Module):
-    def __init__(self, layer: nn.Conv2d | nn.ConvTranspose2d):
+    def __init__(self, layer: nn.Conv2d | nn.ConvTranspose2d, bias: nn.Parameter):
         super().__init__()
-        self.weight, self.bias = layer.weight, layer.bias
+        self.weight, self.bias = layer.weight, bias
         self.size, self.frame = int(layer.kernel_size[0]), int(layer.padding[0])  # type: ignore[arg-type]
         self.more = int(layer.output_padding[0])
 
