@@ -17,8 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from .products import as_products
-
 __all__ = ["Batch", "Run", "train"]
 
 Batch = Callable[[Tensor, torch.Generator], tuple[Tensor, ...]]
@@ -65,7 +63,7 @@ def train(
     count, draws = len(models), torch.Generator(device).manual_seed(seed)
     models = [m.to(device) for m in models]
     on_gpu = device.type == "cuda"
-    skeleton = as_products(models[0]) if on_gpu and count > 1 else copy.deepcopy(models[0])
+    skeleton = copy.deepcopy(models[0])
     parameters, buffers = stack_module_state(list(models))  # type: ignore[arg-type]
     parameters = {n: p.detach().requires_grad_() for n, p in parameters.items()}
     options = {"fused": True} if on_gpu else {}

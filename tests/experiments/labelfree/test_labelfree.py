@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from experiments.labelfree import blocks, consistency, data, networks, pretext, roar, training, vae
-from experiments.labelfree.products import as_products
 
 TINY = {"progress": False, "device": "cpu", "fresh": True}
 
@@ -48,19 +47,6 @@ def test_architectures_are_those_of_the_paper():
         assert (
             model.encoder(image).shape == (2, units) and model.decoder(torch.zeros(2, units)).shape == image.shape
         )
-
-
-@pytest.mark.parametrize("model", [networks.Autoencoder(), networks.VAE(3, 32, 100)])
-def test_convolutions_as_products_are_the_same(model):
-    torch.manual_seed(0)
-    side = 28 if isinstance(model, networks.Autoencoder) else 32
-    z = torch.randn(3, 4 if side == 28 else 3)
-    x, other = torch.rand(3, 1, side, side), as_products(model)
-    assert not any(isinstance(m, torch.nn.Conv2d | torch.nn.ConvTranspose2d) for m in other.modules())
-    torch.testing.assert_close(other.decoder(z), model.decoder(z), atol=1e-5, rtol=1e-5)
-    if side == 28:
-        torch.testing.assert_close(other.encoder(x), model.encoder(x), atol=1e-5, rtol=1e-5)
-    assert dict(other.named_parameters()).keys() == dict(model.named_parameters()).keys()
 
 
 def test_tc_vae_with_beta_one_is_the_plain_vae():
