@@ -47,7 +47,7 @@ FULL = {
 }
 """`budget` bounds the seconds of the training of one stack."""
 QUICK = {"runs": 1, "images": 256, "sprites": 128, "test": 50, "epochs": 1, "samples": 5}
-BATCH = 300
+BATCH = 64
 
 
 def cases(plan: Plan) -> list[Case]:
