@@ -59,7 +59,7 @@ def _exists(name: str) -> bool:
     """Whether a dotted name leads to a module or to something in one."""
     parts, k = name.split("."), 1
     thing: object = importlib.import_module(parts[0])
-    for k, part in enumerate(parts[1:], 1):
+    for k in range(1, len(parts)):
         try:
             thing = importlib.import_module(".".join(parts[: k + 1]))
         except ModuleNotFoundError:

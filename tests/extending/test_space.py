@@ -12,12 +12,14 @@ import torch
 
 import ascribo as asc
 from ascribo.cli import main
-from ascribo.spaces import Space, space_kind
+from ascribo.cli.spaces import options
+from ascribo.spaces import Space, base, space_kind
 from ascribo.spaces.base import Option
 from ascribo.spaces.device_pairs import DeviceSampler
 from ascribo.spaces.group_draws import Groups
 from ascribo.spaces.pairs import Pairs
 from ascribo.spaces.positives import SameGroup
+from ascribo.support import records
 
 TRAINING = {"steps": 200, "batch_size": 64, "learning_rate": 1e-2, "penalty": 0.0}
 SMALL = {**TRAINING, "seeds": 2, "encoder": asc.MLP((16,)), "progress": False}
@@ -127,3 +129,24 @@ def test_what_a_kind_must_define_is_said(data):
 
     with pytest.raises(NotImplementedError, match="Empty is contrastive: it needs a method `positives`"):
         asc.ContrastiveEmbedding({"empty": Empty(1)}, **SMALL).fit(data)
+
+
+def test_a_namesake_leaves_the_option_of_ours_alone(monkeypatch):
+    monkeypatch.setattr(base, "KINDS", dict(base.KINDS))
+    monkeypatch.setattr(records, "REGISTERED", dict(records.REGISTERED))
+
+    @space_kind
+    @dataclass(frozen=True)
+    class Follow(asc.Follow):
+        """Has the name of one of ours, and inherits its option."""
+
+    flags = [option.flag for option, _ in options()]
+    assert flags.count("follow") == 1 and flags.count("side") == 1
+    assert dict(zip(flags, options(), strict=True))["follow"][1]("a=x:1").kind is asc.Follow
+
+    with pytest.raises(ValueError, match=r"Taken and .*\.Side both have the option --side: give one another flag"):
+
+        @space_kind
+        @dataclass(frozen=True)
+        class Taken(Side):
+            option: ClassVar[Option | None] = Option("side", "NAME=VAR:DIM", "the same flag again")

@@ -33,8 +33,9 @@ def options() -> Iterator[tuple[Option, Callable[[str], SpaceText]]]:
     SpaceText(kind=<class 'ascribo.spaces.follow.Follow'>, name='position', variables=('x', 'y'), dim=3)
     """
     for kind in KINDS.values():
-        if kind.option is not None:
-            yield kind.option, _reader(kind, kind.option)
+        option = vars(kind).get("option")  # not one that it inherits: that is its parent's
+        if option is not None:
+            yield option, _reader(kind, option)
 
 
 def _reader(kind: type[Space], option: Option) -> Callable[[str], SpaceText]:

@@ -26,7 +26,7 @@ from .similarities import as_similarity
 __all__ = ["KINDS", "Option", "Space", "dimension_names", "layout", "reported", "space_kind"]
 
 KINDS: dict[str, type[Space]] = {}
-"""Registered kinds of spaces, by the name of their class."""
+"""Registered kinds of spaces, by the module and name of their class."""
 
 Kind = TypeVar("Kind", bound="type[Space]")
 
@@ -34,7 +34,11 @@ Kind = TypeVar("Kind", bound="type[Space]")
 def space_kind(cls: Kind) -> Kind:
     """Register a kind of space (as a decorator above `@dataclass`): it can then be saved, loaded, and, if it has an
     `option`, be given on the command line."""
-    KINDS[cls.__name__] = cls
+    name, option = f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("option")
+    for other, kind in KINDS.items():
+        if option and other != name and kind.option and kind.option.flag == option.flag:
+            raise ValueError(f"{name} and {other} both have the option --{option.flag}: give one another flag.")
+    KINDS[name] = cls
     return storable(cls)
 
 
