@@ -27,8 +27,8 @@ from rich.table import Table
 import ascribo as asc
 from ascribo.support.files import write_atomically
 from ascribo.training.dispatch import train
-from ascribo.training.problem import Problem
 from ascribo.training.settings import Settings
+from ascribo.training.training_problem import Problem
 from benchmarks.clock import clock
 from benchmarks.problems import problem_of
 from benchmarks.turns import CHECKOUT, ONE_THREAD, CebraProcess, take_turns

@@ -29,9 +29,9 @@ from ascribo.networks.stack import Embedder
 from ascribo.training.adam import Adam
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import contrastive_objectives
-from ascribo.training.penalty import Constant, Ramp
+from ascribo.training.penalty_weight import Constant, Ramp
+from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.source_recordings import RecordingSource
 from ascribo.training.steps import STEPS_PER_CHUNK
 from ascribo.training.steps_cuda_graph import GraphSteps
 from benchmarks.problems import problem_of, spaces_of

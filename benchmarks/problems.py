@@ -11,7 +11,7 @@ from ascribo.spaces.base import Space
 from ascribo.spaces.pairs import Pairs
 from ascribo.spaces.regress import Regress
 from ascribo.training.objective import contrastive_objectives
-from ascribo.training.problem import Problem
+from ascribo.training.training_problem import Problem
 
 MODES = ("supervised", "supervised contrastive", "hybrid contrastive")
 

@@ -23,15 +23,15 @@ hypothesis.settings.load_profile("ascribo")
 
 
 THOROUGH = (
-    "attribution/test_calls.py",
+    "attribution/test_called_channels.py",
     "attribution/unique_variance",
     "cli/test_demo.py",
     "cli/test_main.py",
     "cli/test_screen.py",
     "data/test_epoch_edges.py",
     "data/test_large.py",
-    "data/test_standardised.py",
-    "evidence/test_dimension.py",
+    "data/test_standardised_channels.py",
+    "evidence/test_choose_dimension.py",
     "evidence/test_shifted_variables.py",
     "evidence/test_stability.py",
     "experiments",

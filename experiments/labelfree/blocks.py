@@ -31,9 +31,9 @@ from ascribo.spaces.pairs import Pairs
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from ascribo.training.dispatch import train_source
-from ascribo.training.penalty import Constant
+from ascribo.training.penalty_weight import Constant
+from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.source_recordings import RecordingSource
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation import track
@@ -231,7 +231,7 @@ def _gather(problem: Any, X: Tensor, index: np.ndarray, edges: list[Tensor]) -> 
 def _as_fitted(prepared: Any, parameters: dict[str, Tensor]) -> Any:
     """Trained parameters as a fitted model, with nothing that the influence does not need."""
     from ascribo.model.fitted import FittedModel
-    from ascribo.networks.alignment import Alignment
+    from ascribo.networks.seed_alignment import Alignment
 
     dim, device = (
         sum(space.dim for space in prepared.problem.spaces.values()),

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ascribo.metrics.intervals import bootstrap_interval
+from ascribo.metrics.bootstrap import bootstrap_interval
 
 from . import training
 from .data import Images

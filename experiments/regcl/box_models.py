@@ -25,17 +25,17 @@ from ascribo.attribution.maps import AttributionMaps
 from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, make_problems, score_problems
 from ascribo.data.recording import Recording
 from ascribo.data.segments import evenly
-from ascribo.data.standardised import StandardisedChannels, channel_statistics
+from ascribo.data.standardised_channels import StandardisedChannels, channel_statistics
 from ascribo.metrics.scores import auroc, linear_r2
 from ascribo.model.fitted import FittedModel
-from ascribo.networks.alignment import Alignment
 from ascribo.networks.encoders import MLP
+from ascribo.networks.seed_alignment import Alignment
 from ascribo.simulate.box import BoxRecording, box
 from ascribo.spaces.base import Space, layout
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.regress import Regress
 from ascribo.spaces.time import Time
-from ascribo.training.penalty import Auto, Constant, Ramp, Schedule
+from ascribo.training.penalty_weight import Auto, Constant, Ramp, Schedule
 from experiments.shared.many_models import Study
 from experiments.shared.rows import Case, Row
 

@@ -3,8 +3,8 @@
 Data: `ascribo.simulate.box` with three observed and three hidden latents. Models, each with several seeds: time
 contrastive (one `Time` space; six dimensions are right), supervised contrastive (one space that follows the
 observed latents; three) and hybrid (both; three and three). Measured: how far seeds agree after affine alignment,
-on evenly spaced time steps of the whole recording; the dimension that `ascribo.evidence.dimension` chooses from
-that; and the auROC of the observed space, where there is one.
+on evenly spaced time steps of the whole recording; the dimension that `ascribo.select_dimension` chooses from that;
+and the auROC of the observed space, where there is one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from ascribo import figures
-from ascribo.evidence.dimension import TOLERANCE, largest_consistent, seed_consistency
+from ascribo.evidence.choose_dimension import TOLERANCE, largest_consistent, seed_consistency
 from ascribo.evidence.stability import WHOLE
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.simulate.box import box

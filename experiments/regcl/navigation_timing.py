@@ -31,7 +31,7 @@ from ascribo.model.fitting import finish, prepare
 from ascribo.simulate.navigation import NavigationRecording
 from ascribo.support.compute import one_thread
 from ascribo.training.dispatch import train
-from ascribo.training.penalty import Constant
+from ascribo.training.penalty_weight import Constant
 from ascribo.training.settings import Settings
 from benchmarks.clock import clock
 from benchmarks.turns import CebraProcess, take_turns

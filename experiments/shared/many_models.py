@@ -27,9 +27,9 @@ from ascribo.spaces.base import Space
 from ascribo.support.compute import one_thread
 from ascribo.support.progress import say
 from ascribo.training.dispatch import train_many
-from ascribo.training.packing import pack
-from ascribo.training.penalty import Schedule
+from ascribo.training.penalty_weight import Schedule
 from ascribo.training.settings import Settings
+from ascribo.training.stack_packing import pack
 from experiments.shared import runner
 from experiments.shared.results import write_json
 from experiments.shared.rows import Case, Row, compute_rows, row_files

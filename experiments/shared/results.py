@@ -20,7 +20,7 @@ from joblib import effective_n_jobs
 import ascribo
 from ascribo import figures
 from ascribo.support.files import write_atomically
-from ascribo.support.records import encode
+from ascribo.support.stored_parameters import encode
 
 __all__ = ["code", "estimator_parameters", "machine", "publish", "write_json"]
 

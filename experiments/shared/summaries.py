@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ascribo.metrics.intervals import bootstrap_interval
+from ascribo.metrics.bootstrap import bootstrap_interval
 from experiments.shared.rows import Row
 
 __all__ = ["summarise", "summary"]

@@ -22,7 +22,7 @@ from ascribo import figures
 from ascribo.attribution.maps import AttributionMaps
 from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, unique_variance_maps
 from ascribo.data.recording import Recording
-from ascribo.metrics.intervals import bootstrap_interval
+from ascribo.metrics.bootstrap import bootstrap_interval
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
@@ -30,7 +30,7 @@ from ascribo.spaces.base import Space
 from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.time import Time
-from ascribo.training.penalty import Auto, Schedule
+from ascribo.training.penalty_weight import Auto, Schedule
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan

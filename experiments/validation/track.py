@@ -20,8 +20,8 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from ascribo import figures
 from ascribo.cells.scores import rate_maps, spatial_information
+from ascribo.data.preprocessing import Treatment
 from ascribo.data.recording import Recording
-from ascribo.data.treatment import Treatment
 from ascribo.evidence.shifted_variables import shift_test
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.spaces.base import Space

@@ -2,9 +2,9 @@
 
 from . import attribution, cells, evidence, explain, figures, metrics, simulate
 from .data.formats import annotate, from_pynapple, to_pynapple
+from .data.preprocessing import Treatment
 from .data.read import read
 from .data.recording import Recording
-from .data.treatment import Treatment
 from .data.variables import align_variables
 from .evidence import select_dimension, shift_test
 from .metrics import decode_variables
@@ -15,8 +15,8 @@ from .networks.encoders import MLP, Convolution
 from .screening import screen
 from .spaces import Discrete, Follow, Regress, Space, Time
 from .spaces.similarities import Lp
-from .support.records import storable
-from .training.penalty import Auto, Constant, Ramp
+from .support.stored_parameters import storable
+from .training.penalty_weight import Auto, Constant, Ramp
 from .version import __version__
 
 __all__ = [

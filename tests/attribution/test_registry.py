@@ -10,7 +10,7 @@ import ascribo as asc
 from ascribo import attribution
 from ascribo.attribution import METHODS, attribute
 from ascribo.attribution.registry import check_options
-from ascribo.networks.alignment import Alignment
+from ascribo.networks.seed_alignment import Alignment
 from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import fit_decoders
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 import ascribo as asc
 from ascribo.attribution.methods.generative_gradient import decoder_rows
 from ascribo.attribution.methods.tangent import tangent_basis
+from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.attribution.unique_variance.innovation import innovation_lag
-from ascribo.attribution.unique_variance.problem import make_problem
 from ascribo.data.segments import hold_out, segment_bounds
 from ascribo.model.fitting import prepare
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.device_pairs import DeviceSampler
 from ascribo.spaces.pairs import Pairs
 from ascribo.training.objective import contrastive_objectives
-from ascribo.training.problem import Problem
-from ascribo.training.source_recordings import RecordingSource
+from ascribo.training.recording_batches import RecordingSource
+from ascribo.training.training_problem import Problem
 
 LEAP = 1000.0
 """What a variable jumps by from one epoch to the next; within an epoch it moves by 1."""

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascribo.data.containers import as_recording, in_kind
+from ascribo.data.preprocessing import Treatment
 from ascribo.data.recording import Recording
-from ascribo.data.treatment import Treatment
 from ascribo.support.names import suggest
 
 VALUES = np.arange(12.0).reshape(6, 2) ** 2

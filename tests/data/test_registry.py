@@ -9,9 +9,9 @@ import pytest
 import ascribo as asc
 from ascribo.data import registry
 from ascribo.data.binning import check_intervals
-from ascribo.data.formats.series import samples_recording
+from ascribo.data.formats.timed_series import samples_recording
+from ascribo.data.preprocessing import Treatment
 from ascribo.data.registry import FileContentError, TimeSeriesFormat, file_format, register_time_series
-from ascribo.data.treatment import Treatment
 
 VALUES = np.random.default_rng(0).normal(size=(50, 3))
 

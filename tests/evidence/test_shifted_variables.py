@@ -13,7 +13,7 @@ from ascribo.data.segments import hold_out
 from ascribo.evidence import shifted_variables as module
 from ascribo.evidence.shifted_variables import draw_lags, shift_test, shift_tests, shifted_pairs
 from ascribo.spaces.pairs import Pairs
-from ascribo.training import packing
+from ascribo.training import stack_packing as packing
 from experiments.validation.nulls import recording, uniformity
 
 FOLLOW = {"variable": asc.Follow("x", 1)}

@@ -19,7 +19,7 @@ from ascribo.spaces.device_pairs import DeviceSampler
 from ascribo.spaces.group_draws import Groups
 from ascribo.spaces.pairs import Pairs
 from ascribo.spaces.positives import SameGroup
-from ascribo.support import records
+from ascribo.support import stored_parameters as records
 
 TRAINING = {"steps": 200, "batch_size": 64, "learning_rate": 1e-2, "penalty": 0.0}
 SMALL = {**TRAINING, "seeds": 2, "encoder": asc.MLP((16,)), "progress": False}

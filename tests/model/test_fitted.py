@@ -11,9 +11,9 @@ from ascribo.attribution import METHODS, attribute
 from ascribo.attribution.method_inputs import EncodedRecording, reasons_without_map
 from ascribo.attribution.unique_variance import make_problems, unique_variance_maps
 from ascribo.attribution.unique_variance import maps as orchestration
-from ascribo.attribution.unique_variance.problem import make_problem
+from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.model.fitted import FittedModel
-from ascribo.networks.alignment import Alignment, align
+from ascribo.networks.seed_alignment import Alignment, align
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.base import layout
 from ascribo.training.decoders import fit_decoders

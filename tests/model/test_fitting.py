@@ -13,7 +13,7 @@ from ascribo.model.fitting import finish, fit_many, make_targets, prepare
 from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import decode
 from ascribo.training.dispatch import train
-from ascribo.training.penalty import Constant, as_schedule
+from ascribo.training.penalty_weight import Constant, as_schedule
 from ascribo.training.settings import Settings
 
 ENCODER = asc.MLP((16,))

@@ -10,10 +10,10 @@ from scipy.signal import lfilter
 
 import ascribo as asc
 from ascribo.attribution import METHODS, attribute
-from ascribo.attribution.unique_variance.problem import make_problem
+from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.networks.stack import Embedder
 from ascribo.spaces.base import reported
-from ascribo.support.records import decode, encode
+from ascribo.support.stored_parameters import decode, encode
 
 CARRIED = ["x", "speed", "hidden"]
 """What the channels of the recording carry, six each."""

@@ -13,7 +13,7 @@ import xarray as xr
 from torch import nn
 
 import ascribo as asc
-from ascribo.support import records
+from ascribo.support import stored_parameters as records
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from safetensors.torch import save_file
 import ascribo as asc
 from ascribo.model.fitting import prepare
 from ascribo.training.checkpoints import read_checkpoint, write_checkpoint
-from ascribo.training.penalty import Constant
+from ascribo.training.penalty_weight import Constant
+from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.source_recordings import RecordingSource
 from ascribo.training.steps_eager import EagerSteps
 
 SMALL = dict(steps=2, batch_size=32, penalty=0.0, encoder=asc.MLP((4,)), progress=False, random_state=0)

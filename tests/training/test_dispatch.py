@@ -10,7 +10,7 @@ import ascribo as asc
 from ascribo.model.fitting import prepare
 from ascribo.training import dispatch as training
 from ascribo.training.dispatch import train, train_many
-from ascribo.training.penalty import Auto, Constant, Ramp
+from ascribo.training.penalty_weight import Auto, Constant, Ramp
 from ascribo.training.settings import Settings
 
 SPACES = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 import ascribo as asc
-from ascribo.training.penalty import Auto, Constant
+from ascribo.training.penalty_weight import Auto, Constant
 from ascribo.training.settings import Settings
 
 SETTINGS = Settings(60, 32, 3e-3, Constant(0.01))

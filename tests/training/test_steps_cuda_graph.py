@@ -10,12 +10,12 @@ from ascribo.networks.stack import Embedder
 from ascribo.spaces.pairs import Pairs
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import contrastive_objectives
-from ascribo.training.penalty import Constant, Ramp
-from ascribo.training.problem import Problem
+from ascribo.training.penalty_weight import Constant, Ramp
+from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.source_recordings import RecordingSource
 from ascribo.training.steps_cuda_graph import GraphSteps
 from ascribo.training.steps_eager import EagerSteps
+from ascribo.training.training_problem import Problem
 
 SPACES = {"position": asc.Follow(["x", "y"], 2), "rest": asc.Time(2)}
 

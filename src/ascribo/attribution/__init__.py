@@ -6,14 +6,15 @@
     method_inputs.py                     what a method is given: a fitted model and an encoded recording
     jacobian.py, mean_gradients.py       what several methods compute
     aggregate.py                         maps over time as scores of channels
-    maps.py, calls.py, netcdf.py         the result; channels called with q-values; to a file and back
+    maps.py, map_files.py                the result, and the file it can be written to
+    called_channels.py                   which channels carry a space: p, q and a call for each
 
 Attribution asks which channels carry a space of a model of this package. `ascribo.explain` asks which inputs and
 which training examples built a representation, for any encoder.
 """
 
 from . import methods
-from .calls import call_channels
+from .called_channels import call_channels
 from .local_methods import local_method
 from .maps import AttributionMaps
 from .method_inputs import EncodedRecording

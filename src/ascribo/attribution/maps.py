@@ -12,8 +12,8 @@ import xarray as xr
 
 from ..metrics.scores import auroc
 from ..support.files import write_atomically
-from .calls import CROSS_FITTED, call_channels
-from .netcdf import read_arrays, write_arrays
+from .called_channels import CROSS_FITTED, call_channels
+from .map_files import read_arrays, write_arrays
 
 __all__ = ["AttributionMaps", "Parts", "TooFewSteps"]
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..data.recording import Recording
 from ..data.segments import segment_bounds
-from ..data.standardised import StandardisedChannels
-from ..networks.alignment import Alignment
+from ..data.standardised_channels import StandardisedChannels
+from ..networks.seed_alignment import Alignment
 from ..networks.stack import Embedder
 from ..spaces.base import Space, reported
 

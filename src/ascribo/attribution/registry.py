@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from ..data.recording import Recording
-from ..data.standardised import StandardisedChannels
+from ..data.standardised_channels import StandardisedChannels
 from .maps import AttributionMaps
 from .method_inputs import Model
 

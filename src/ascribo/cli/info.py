@@ -14,7 +14,7 @@ import pandas as pd
 from ..model.run_folder import read_run
 from ..model.saving import KIND_SESSIONS
 from ..support.progress import say
-from ..support.records import decode
+from ..support.stored_parameters import decode
 from .output import print_goodness, print_line, print_table
 
 __all__ = ["info"]

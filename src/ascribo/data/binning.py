@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .precision import Rows
-from .treatment import ENTRIES_TREATED_AT_ONCE
+from .float_precision import Rows
+from .preprocessing import ENTRIES_TREATED_AT_ONCE
 
 __all__ = ["Bins", "average_samples", "check_intervals", "count_events", "make_bins"]
 

@@ -11,9 +11,9 @@ import xarray as xr
 
 from ..support.names import first_few
 from .arrays import time_first
+from .preprocessing import Treatment
 from .recording import Recording
 from .registry import find_time_series
-from .treatment import Treatment
 
 __all__ = ["as_recording", "in_kind"]
 

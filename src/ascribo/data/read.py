@@ -11,8 +11,8 @@ import pandas as pd
 
 from ..support.names import suggest
 from . import formats  # noqa: F401 - each format registers itself
-from .formats.arrays import recording_from_arrays
-from .formats.tables import recording_from_table
+from .formats.array_files import recording_from_arrays
+from .formats.table_files import recording_from_table
 from .recording import Recording
 from .registry import FileContentError, check_options, find_loader
 

@@ -12,10 +12,10 @@ import xarray as xr
 
 from ..support.names import check_unique, first_few, plural, suggest
 from .arrays import ArrayLike, as_matrix, column_labels, is_default, time_first
-from .labels import row_labels
-from .precision import as_stored
-from .standardised import time_chunks
-from .treatment import Treatment, find_interval, treat
+from .float_precision import as_stored
+from .preprocessing import Treatment, find_interval, treat
+from .row_labels import row_labels
+from .standardised_channels import time_chunks
 from .validation import (
     as_table,
     check_support,

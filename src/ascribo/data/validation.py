@@ -11,7 +11,7 @@ import xarray as xr
 
 from ..support.names import check_unique, first_few, plural
 from .arrays import as_array, as_numbers, column_labels, is_real, refuse_complex, time_first
-from .labels import match_rows, row_labels
+from .row_labels import match_rows, row_labels
 
 __all__ = [
     "as_table",
@@ -31,7 +31,7 @@ GAP = 10.0
 def as_table(variables: Any, steps: int, labels: pd.Index | None = None) -> pd.DataFrame:
     """The variables as columns with text names and rows 0, 1, 2, ...
 
-    steps : number of time steps. labels : of the rows of X, where it has any: see `ascribo.data.labels`.
+    steps : number of time steps. labels : of the rows of X, where it has any: see `ascribo.data.row_labels`.
 
     >>> as_table({"speed": [1.0, 2.0], "side": ["left", "right"]}, 2)
        speed   side

@@ -4,7 +4,7 @@ What is here takes a model, or results of several, and fits or compares again. T
 model's own (`model.goodness_of_fit_`), and so are the channels that carry a space (`maps.calls()`).
 """
 
-from .dimension import ChosenDimension, seed_consistency, select_dimension
+from .choose_dimension import ChosenDimension, seed_consistency, select_dimension
 from .shifted_variables import shift_test, shift_tests
 from .stability import SplitHalf, consistency, consistency_by_label, map_consistency, split_half
 from .statistics import anova, tukey

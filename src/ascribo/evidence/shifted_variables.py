@@ -29,18 +29,18 @@ from torch import Tensor
 
 from ..data.containers import as_recording
 from ..data.recording import Recording
-from ..model.checks import check_parameters, check_recording, resolve_spaces
 from ..model.estimator import ContrastiveEmbedding
 from ..model.fitting import prepare
-from ..model.goodness import TEMPERATURES, block_interval, goodness_of_fit
+from ..model.goodness_of_fit import TEMPERATURES, block_interval, goodness_of_fit
+from ..model.input_checks import check_parameters, check_recording, resolve_spaces
 from ..networks.stack import Embedder
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..spaces.positives import CircularShift, Positives
 from ..support.compute import one_thread
 from ..training.dispatch import train_many
-from ..training.problem import Problem
 from ..training.settings import Settings
+from ..training.training_problem import Problem
 
 __all__ = ["draw_lags", "shift_test", "shift_tests", "shifted_pairs"]
 
@@ -75,7 +75,7 @@ def shift_test(
     DataFrame with one row for each space: space; bits, above chance on held-out time, of the model of the real
     recording; bits_low and bits_high, their 95% interval over blocks of held-out time; null_mean and null_high, the
     mean and the 95th percentile of the bits of the copies; shifts; p. All bits are taken at the best of a few
-    temperatures (see `ascribo.model.goodness`), so that the test holds for overfitted models too: a related
+    temperatures (see `ascribo.model.goodness_of_fit`), so that the test holds for overfitted models too: a related
     variable makes an embedding surer of itself, and if it is too sure, it has fewer plain bits than an unrelated
     one.
 

@@ -2,15 +2,15 @@
 
 After Crabbé & van der Schaar (2022), Label-free explainability for unsupervised models, ICML.
 
-    features.py                which features: `features`, and the names of its methods
-    feature_*.py               methods of features: gradients and ablation, DeepLIFT, any of captum's
-    examples.py                which training examples: `examples`, and the names of its methods
-    example_*.py               methods of examples: influence, TracIn, neighbours, SimplEx; contrastive losses
+    feature_importance.py      which features: `features`, and the names of its methods
+    feature_*.py               those methods: gradients and ablation, DeepLIFT, any of captum's
+    example_importance.py      which training examples: `examples`, and the names of its methods
+    example_*.py               those methods: influence, TracIn, neighbours, SimplEx; contrastive losses
     encoders.py, lstm.py       encoders of any kind as one function of a batch
-    checks.py                  are explanations right? masks, labels of top examples, agreement of maps
+    evaluation.py              are explanations right? masks, labels of top examples, agreement of maps
 """
 
-from .checks import (
+from .evaluation import (
     latent_shift,
     map_correlation,
     mask_features,
@@ -19,9 +19,9 @@ from .checks import (
     unit_entropy,
 )
 from .example_contrastive import contrastive_examples
+from .example_importance import examples
 from .example_simplex import simplex_weights
-from .examples import examples
-from .features import completeness_residual, features
+from .feature_importance import completeness_residual, features
 
 __all__ = [
     "completeness_residual",

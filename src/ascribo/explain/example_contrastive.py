@@ -32,7 +32,7 @@ from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..training.objective import Objective, contrastive_objectives
 from .example_influence import conjugate_gradients
-from .features import fitted_model, recording_for
+from .feature_importance import fitted_model, recording_for
 
 __all__ = ["ContrastiveLoss", "contrastive_examples", "draw_comparisons"]
 

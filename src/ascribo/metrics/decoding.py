@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from ..data.arrays import ArrayLike
-from ..data.labels import row_labels
 from ..data.recording import Recording
+from ..data.row_labels import row_labels
 from ..data.validation import as_table
 from ..support.circle import check_period, short_way
 

@@ -1,9 +1,12 @@
 """The fitted model: goodness of fit, the estimators, several sessions, saving and loading.
 
-parameters.py, checks.py             what a user may set, and what can be wrong with it or with the data
-fitting.py, fitted.py                from a recording to a fitted model, and what such a model is
-goodness.py                          how much each space tells on held-out time
-estimator.py                         `ContrastiveEmbedding`: fit, transform, score, attribute
-sessions/                            `SharedEmbedding`: several recordings in one embedding
-saving.py, loading.py, run_folder.py to a folder and back, and how such a folder is laid out
+    parameters.py, input_checks.py       what a user may set, and what can be wrong with it or with the data
+    fitting.py, fitted.py                from a recording to a fitted model, and what such a model is
+    goodness_of_fit.py                   how much each space tells on held-out time
+    estimator.py                         `ContrastiveEmbedding`: fit, transform, score, attribute
+    sessions/                            `SharedEmbedding`: several recordings in one embedding
+    saving.py, loading.py                a fitted estimator to a folder and back
+    run_folder.py                        how such a folder is laid out
+
+An estimator is what users set up and fit; a fitted model is what a fit leaves.
 """

@@ -17,24 +17,24 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..attribution import AttributionMaps, attribute
-from ..attribution.calls import missing_variables
+from ..attribution.called_channels import missing_variables
 from ..attribution.method_inputs import seed_weights
 from ..attribution.registry import SAMPLES, check_options
 from ..data.containers import as_recording, in_kind
+from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..data.segments import evenly
-from ..data.treatment import Treatment
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
 from ..training.dispatch import train
-from ..training.penalty import Auto, as_schedule
+from ..training.penalty_weight import Auto, as_schedule
 from ..training.settings import Settings
-from .checks import check_length, check_parameters, check_recording, check_treatment, resolve_spaces
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets, prepare
-from .goodness import Fit, goodness_of_fit
+from .goodness_of_fit import Fit, goodness_of_fit
+from .input_checks import check_length, check_parameters, check_recording, check_treatment, resolve_spaces
 from .parameters import ContrastiveEstimator
 from .saving import save
 

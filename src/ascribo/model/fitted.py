@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..data.preprocessing import Treatment
 from ..data.recording import Recording
-from ..data.standardised import StandardisedChannels, standardise
-from ..data.treatment import Treatment
-from ..networks.alignment import Alignment
+from ..data.standardised_channels import StandardisedChannels, standardise
+from ..networks.seed_alignment import Alignment
 from ..networks.stack import Embedder
 from ..spaces.base import Space
 

@@ -18,21 +18,21 @@ from torch import Tensor
 from ..attribution.methods.generative_gradient import decoder_embedding, decoder_rows
 from ..data.recording import Recording
 from ..data.segments import hold_out
-from ..data.standardised import channel_statistics, limit_time_steps, standardise
-from ..networks.alignment import Alignment, align
+from ..data.standardised_channels import channel_statistics, limit_time_steps, standardise
 from ..networks.encoders import build_encoder, input_window
+from ..networks.seed_alignment import Alignment, align
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
 from ..training.decoders import fit_decoders
 from ..training.dispatch import train_many
 from ..training.objective import contrastive_objectives
-from ..training.penalty import Schedule
-from ..training.problem import Problem
+from ..training.penalty_weight import Schedule
 from ..training.settings import DECODER_STEPS, Settings
-from .checks import check_dimensions
+from ..training.training_problem import Problem
 from .fitted import FittedModel
-from .goodness import TEMPERATURES, Fit, goodness_of_fit
+from .goodness_of_fit import TEMPERATURES, Fit, goodness_of_fit
+from .input_checks import check_dimensions
 
 __all__ = ["Prepared", "finish", "fit_many", "make_targets", "prepare"]
 

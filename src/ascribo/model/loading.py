@@ -10,9 +10,9 @@ import pandas as pd
 import xarray as xr
 from torch import Tensor, nn
 
-from ..networks.alignment import Alignment
 from ..networks.encoders import build_encoder
-from ..support.records import decode
+from ..networks.seed_alignment import Alignment
+from ..support.stored_parameters import decode
 from .estimator import ContrastiveEmbedding
 from .fitted import FittedModel
 from .run_folder import read_run

@@ -18,7 +18,7 @@ from torch import nn
 
 from ..spaces.base import Space
 from ..support.names import suggest
-from ..training.penalty import Schedule
+from ..training.penalty_weight import Schedule
 
 __all__ = ["ContrastiveEstimator"]
 

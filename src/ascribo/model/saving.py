@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..support.records import encode
+from ..support.stored_parameters import encode
 from .run_folder import check_folder, write_run
 
 __all__ = ["CURVES", "KIND_SESSIONS", "MODULE", "save", "save_sessions"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..support.records import storable
+from ..support.stored_parameters import storable
 
 __all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window"]
 

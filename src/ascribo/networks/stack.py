@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp, stack_module_state, vmap
 
 from ..data.segments import segment_bounds
-from ..data.standardised import StandardisedChannels
+from ..data.standardised_channels import StandardisedChannels
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
 from .dense import as_dense

@@ -1,12 +1,14 @@
 """Calls for known variables in seconds, without training an encoder.
 
-screen.py               `screen`: from a recording and its spaces to calls
-questions.py            what is asked about a space, and all that is conditioned on
-features.py             features of variables and of channels, within epochs
-measurement_error.py    variables that were measured with error
-regression.py           regressions on many features
-sign_flips.py           is a sum of products above chance?
-diagnostics.py          what about the variables may mislead, each with what to do
+    screen.py               `screen`: from a recording and its spaces to calls
+    questions.py            what is asked about a space, and all that is conditioned on
+    features.py             features of variables and of channels, within epochs
+    measurement_error.py    variables that were measured with error
+    regression.py           regressions on many features
+    sign_flips.py           is a sum of products above chance?
+    diagnostics.py          what about the variables may mislead, each with what to do
+
+A space follows variables that were measured: what nobody measured needs a model.
 """
 
 from .diagnostics import Note

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..kernels.similarity_terms import Similarity
-from ..support.records import storable
+from ..support.stored_parameters import storable
 from .positives import CircularShift, Positives
 from .sessions import Across, Member
 from .similarities import as_similarity

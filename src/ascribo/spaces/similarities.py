@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..kernels.similarity_terms import Similarity
-from ..support.records import storable
+from ..support.stored_parameters import storable
 
 __all__ = ["Dot", "Lp", "SquaredL2", "as_similarity"]
 

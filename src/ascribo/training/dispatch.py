@@ -15,17 +15,17 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 
 from ..support.compute import one_thread
+from .batch_source import DeviceSource, Source
 from .checkpoints import checkpoint_file
 from .loop import Trained, run_steps
-from .packing import pack, pack_on_host
-from .penalty import Each, Schedule
-from .problem import Problem
+from .penalty_weight import Each, Schedule
+from .recording_batches import RecordingSource
 from .settings import Settings
-from .source import DeviceSource, Source
-from .source_recordings import RecordingSource
+from .stack_packing import pack, pack_on_host
 from .steps import Steps
 from .steps_cuda_graph import GraphSteps
 from .steps_eager import EagerSteps
+from .training_problem import Problem
 
 __all__ = ["train", "train_many", "train_source"]
 

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from ..networks.losses import chance
 from ..support.progress import bar
+from .batch_source import Source
 from .checkpoints import read_checkpoint, write_checkpoint
 from .settings import Settings
-from .source import Source
 from .steps import STEPS_PER_CHUNK, Steps
 
 __all__ = ["Trained", "run_steps"]

@@ -17,7 +17,7 @@ from ..networks.losses import infonces
 from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
-from .penalty import jacobian_penalty
+from .jacobian_penalty import jacobian_penalty
 from .random_numbers import Noise
 
 __all__ = ["Loss", "Objective", "RegularizedLoss", "contrastive_objectives"]

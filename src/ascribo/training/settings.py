@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..support.compute import resolve_device
-from .penalty import Schedule, as_schedule
+from .penalty_weight import Schedule, as_schedule
 
 __all__ = ["DECODER_STEPS", "Settings"]
 
@@ -60,7 +60,7 @@ class Settings:
     def rate(self, step: int) -> float:
         """The learning rate: whole for half of the steps, then falling to 5% along a cosine, unless it is constant.
 
-        >>> from ascribo.training.penalty import Constant
+        >>> from ascribo.training.penalty_weight import Constant
         >>> [round(float(Settings(100, 512, 1.0, Constant(0.0)).rate(k)), 3) for k in (0, 50, 75, 100)]
         [1.0, 1.0, 0.525, 0.05]
         """

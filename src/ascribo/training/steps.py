@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from .adam import Adam, differentiate
+from .batch_source import Source
 from .random_numbers import Noise
 from .settings import Settings
-from .source import Source
 
 __all__ = ["STEPS_PER_CHUNK", "Steps"]
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import torch
 
+from .batch_source import DeviceSource
 from .random_numbers import SharedNoise
 from .settings import Settings
-from .source import DeviceSource
 from .steps import Steps
 
 __all__ = ["GraphSteps"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .batch_source import Source
 from .random_numbers import OwnNoise
 from .settings import Settings
-from .source import Source
 from .steps import Steps
 
 __all__ = ["EagerSteps"]

@@ -10,8 +10,8 @@ from ascribo.attribution.method_inputs import EncodedRecording
 from ascribo.attribution.methods.inverted_neuron_gradient import inverted_neuron_gradient
 from ascribo.attribution.methods.tangent import inverse_on_tangents, tangent, tangent_basis
 from ascribo.data.segments import segment_bounds
-from ascribo.networks.alignment import Alignment
 from ascribo.networks.encoders import Limit
+from ascribo.networks.seed_alignment import Alignment
 from ascribo.networks.stack import Embedder
 from tests.attribution.given import at
 

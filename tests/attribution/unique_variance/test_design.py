@@ -9,9 +9,9 @@ import torch
 
 import ascribo as asc
 from ascribo.attribution.unique_variance import design
-from ascribo.attribution.unique_variance.columns import Role, which
+from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.attribution.unique_variance.design import make_design
-from ascribo.attribution.unique_variance.problem import make_problem
+from ascribo.attribution.unique_variance.input_columns import Role, which
 from ascribo.attribution.unique_variance.score import score_problems
 from ascribo.networks.stack import Embedder
 

@@ -16,12 +16,12 @@ from torch import nn
 
 import ascribo as asc
 from ascribo.attribution import AttributionMaps
+from ascribo.attribution.unique_variance import decoding_problem as problem_module
 from ascribo.attribution.unique_variance import design, score
-from ascribo.attribution.unique_variance import problem as problem_module
+from ascribo.attribution.unique_variance.decoding_problem import DecodingProblem, make_problem
 from ascribo.attribution.unique_variance.fourier_features import wave_heights, wave_numbers
 from ascribo.attribution.unique_variance.innovation import innovation_lag
 from ascribo.attribution.unique_variance.maps import maps_from_scores
-from ascribo.attribution.unique_variance.problem import DecodingProblem, make_problem
 from ascribo.attribution.unique_variance.score import HeldOutScores, score_problems
 from ascribo.attribution.unique_variance.whitening import white
 from ascribo.networks.encoders import Limit

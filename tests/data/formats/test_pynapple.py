@@ -6,7 +6,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.data.containers import as_recording
-from ascribo.data.treatment import smooth
+from ascribo.data.preprocessing import smooth
 
 nap = pytest.importorskip("pynapple")
 

@@ -11,7 +11,7 @@ from ascribo.attribution import attribute
 from ascribo.data.segments import evenly
 from ascribo.metrics.scores import auroc
 from ascribo.model.fitting import fit_many, prepare
-from ascribo.training.penalty import Ramp
+from ascribo.training.penalty_weight import Ramp
 from ascribo.training.settings import Settings
 from experiments.regcl import box_models
 

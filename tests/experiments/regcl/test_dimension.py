@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ascribo as asc
-from ascribo.evidence.dimension import seed_consistency
+from ascribo.evidence.choose_dimension import seed_consistency
 from experiments.regcl import dimension
 
 TINY = dict(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascribo.model.sessions.pairs import SessionPairs, joint_measures
+from ascribo.model.sessions.session_pairs import SessionPairs, joint_measures
 from ascribo.spaces.discrete import Discrete
 from ascribo.spaces.follow import Follow
 from ascribo.spaces.sessions import Member, partners, senders

@@ -10,8 +10,8 @@ import torch
 import ascribo as asc
 from ascribo.model.fitting import prepare
 from ascribo.model.sessions.fitting import as_member
-from ascribo.model.sessions.pairs import SessionPairs, joint_measures
-from ascribo.model.sessions.source import SessionSource
+from ascribo.model.sessions.session_batches import SessionSource
+from ascribo.model.sessions.session_pairs import SessionPairs, joint_measures
 from ascribo.training import loop as training
 from ascribo.training.objective import contrastive_objectives
 from ascribo.training.random_numbers import OwnNoise

@@ -26,7 +26,7 @@ def integrated_gradients(recording: EncodedRecording, index: Tensor, *, points: 
     Examples
     --------
     >>> from ascribo import MLP, Time
-    >>> from ascribo.networks.alignment import Alignment
+    >>> from ascribo.networks.seed_alignment import Alignment
     >>> from ascribo.networks.stack import Embedder
     >>> module = MLP((8, 8)).build(4, 2)
     >>> embedder = Embedder(module, {"a": Time(2)})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...data.standardised import StandardisedChannels
+from ...data.standardised_channels import StandardisedChannels
 from ..jacobian import encoder_jacobian, pseudo_inverse
 from ..local_methods import local_method
 from ..method_inputs import EncodedRecording

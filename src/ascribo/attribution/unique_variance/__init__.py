@@ -25,10 +25,10 @@ How it goes, and where:
 
     innovation.py           the lag over which a space changes enough
     conditional_draws.py    innovations exchanged among time steps with a like past
-    columns.py              what the columns of the decoders' inputs are
+    input_columns.py        what the columns of the decoders' inputs are
     fourier_features.py     inputs for channels that rise and fall many times (place fields, grids)
     design.py               all that the variables decide, shared by the models of a recording
-    problem.py              inputs, targets and folds of the decoders of one model
+    decoding_problem.py     inputs, targets and folds of the decoders of one model
     score.py                decoders fitted, and scored on held-out time
     maps.py                 all of the above in order; the scores as attribution maps
 """

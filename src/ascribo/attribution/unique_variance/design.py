@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from ...data.segments import evenly, same_segment
-from ...data.standardised import StandardisedChannels, limit_time_steps
+from ...data.standardised_channels import StandardisedChannels, limit_time_steps
 from ...spaces.base import Space, reported
-from .columns import Column, Role, which
 from .conditional_draws import exchange_innovations, redraw_white_innovations
 from .fourier_features import wave_phases
 from .innovation import innovation_lag
+from .input_columns import Column, Role, which
 from .whitening import white
 
 __all__ = ["HELD_OUT_RUNS", "Design", "make_design"]

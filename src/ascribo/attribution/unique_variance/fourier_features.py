@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .columns import Column, Role, which
+from .input_columns import Column, Role, which
 from .whitening import white
 
 __all__ = ["wave_heights", "wave_numbers", "wave_phases"]

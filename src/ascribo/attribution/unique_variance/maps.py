@@ -8,13 +8,13 @@ import numpy as np
 import xarray as xr
 
 from ...data.recording import Recording
-from ...data.standardised import are_counts, standardise
-from ..calls import reasons_without_test
+from ...data.standardised_channels import are_counts, standardise
+from ..called_channels import reasons_without_test
 from ..maps import AttributionMaps, Parts, TooFewSteps
 from ..method_inputs import Model, reasons_without_map, seed_weights
 from ..registry import Options, recording_method
+from .decoding_problem import BLOCKS, DecodingProblem, make_problem
 from .design import make_design
-from .problem import BLOCKS, DecodingProblem, make_problem
 from .score import HeldOutScores, score_problems
 
 __all__ = ["make_problems", "maps_from_scores", "unique_variance_maps"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...training.decoders import WIDTHS, decode, fit_decoders, losses
-from .problem import FOLDS, DecodingProblem
+from .decoding_problem import FOLDS, DecodingProblem
 
 __all__ = ["MOST_TRAINING_STEPS", "HeldOutScores", "score_problems"]
 

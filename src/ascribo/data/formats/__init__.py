@@ -8,8 +8,8 @@ To add one, write its module here and import it below (or write it elsewhere and
   `series.py` makes recordings from events and from samples with time stamps, bins and all.
 """
 
-from . import arrays, tables
+from . import array_files, table_files
 from .nwb import read_nwb
 from .pynapple import annotate, from_pynapple, to_pynapple
 
-__all__ = ["annotate", "arrays", "from_pynapple", "read_nwb", "tables", "to_pynapple"]
+__all__ = ["annotate", "array_files", "from_pynapple", "read_nwb", "table_files", "to_pynapple"]

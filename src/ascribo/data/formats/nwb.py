@@ -17,11 +17,11 @@ import pandas as pd
 
 from ...support.names import first_few, suggest
 from ..binning import check_intervals
+from ..preprocessing import Treatment
 from ..recording import Recording
 from ..registry import file_format
-from ..treatment import Treatment
 from ..variables import MAX_GAP
-from .series import choose_treatment, events_recording, samples_recording
+from .timed_series import choose_treatment, events_recording, samples_recording
 
 __all__ = ["read_nwb"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ..binning import check_intervals
+from ..preprocessing import Treatment
 from ..recording import Recording
 from ..registry import TimeSeriesFormat, register_time_series
-from ..treatment import Treatment
 from ..variables import MAX_GAP
-from .series import choose_treatment, events_recording, samples_recording
+from .timed_series import choose_treatment, events_recording, samples_recording
 
 __all__ = ["annotate", "from_pynapple", "to_pynapple"]
 

@@ -20,15 +20,15 @@ from ...support.compute import one_thread
 from ...support.names import suggest
 from ...training.checkpoints import discard_checkpoints
 from ...training.settings import Settings
-from ..checks import check_parameters, check_recording, resolve_spaces
 from ..estimator import ContrastiveEmbedding, history_of
 from ..fitting import Prepared, prepare
+from ..input_checks import check_parameters, check_recording, resolve_spaces
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
-from .checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
 from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
 from .landmarks import Landmarks, session_consistency
-from .pairs import SessionPairs, joint_measures
+from .session_checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
+from .session_pairs import SessionPairs, joint_measures
 
 __all__ = ["SharedEmbedding"]
 

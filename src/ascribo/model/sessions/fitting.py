@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...networks.alignment import Alignment, align_sessions
+from ...networks.seed_alignment import Alignment, align_sessions
 from ...networks.stack import LOG_TEMPERATURE
 from ...spaces.base import Space, layout
 from ...training.dispatch import train_source
@@ -19,10 +19,10 @@ from ...training.objective import contrastive_objectives
 from ...training.settings import Settings
 from ..fitted import FittedModel
 from ..fitting import Prepared, finish, make_targets
-from ..goodness import Fit
+from ..goodness_of_fit import Fit
 from .landmarks import Landmarks, keep_landmarks
-from .pairs import Measures, Member, SessionPairs
-from .source import SessionSource, learned_temperatures, own_parameters
+from .session_batches import SessionSource, learned_temperatures, own_parameters
+from .session_pairs import Measures, Member, SessionPairs
 
 __all__ = ["FittedSession", "as_member", "fit_sessions", "frozen_member", "with_labels", "with_targets"]
 

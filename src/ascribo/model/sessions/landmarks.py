@@ -20,7 +20,7 @@ from ...metrics.agreement import means_by_label, pairwise_r2
 from ...spaces.base import Space, layout
 from ..fitted import FittedModel
 from ..fitting import Prepared
-from .pairs import Measures
+from .session_pairs import Measures
 
 __all__ = ["Landmarks", "keep_landmarks", "landmarks_from", "session_consistency"]
 

@@ -6,7 +6,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.model import estimator
-from ascribo.model.checks import resolve_spaces
+from ascribo.model.input_checks import resolve_spaces
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))

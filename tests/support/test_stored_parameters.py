@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ascribo as asc
-from ascribo.support import records
-from ascribo.support.records import decode, encode, storable
+from ascribo.support import stored_parameters as records
+from ascribo.support.stored_parameters import decode, encode, storable
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ class MLP:
 
 
 def test_a_class_is_not_known_by_its_name():
-    with pytest.raises(ValueError, match=r"encoder cannot be saved: .*test_records\.MLP is not registered"):
+    with pytest.raises(ValueError, match=r"cannot be saved: .*test_stored_parameters\.MLP is not registered"):
         encode(MLP(), "encoder")
     storable(MLP)
     assert encode(MLP())["type"] == f"{__name__}:MLP"

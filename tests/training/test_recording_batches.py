@@ -12,11 +12,11 @@ from ascribo.spaces.pairs import Pairs
 from ascribo.training import steps as taken
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import contrastive_objectives
-from ascribo.training.penalty import Constant, Each
-from ascribo.training.problem import Problem
+from ascribo.training.penalty_weight import Constant, Each
+from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
-from ascribo.training.source_recordings import RecordingSource
 from ascribo.training.steps_eager import EagerSteps
+from ascribo.training.training_problem import Problem
 
 SETTINGS = Settings(60, 32, 3e-3, Constant(0.01))
 

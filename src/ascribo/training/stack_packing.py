@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from .penalty import Schedule
-from .problem import Problem
+from .penalty_weight import Schedule
+from .training_problem import Problem
 
 __all__ = ["pack", "pack_on_host"]
 

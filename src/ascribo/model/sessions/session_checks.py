@@ -14,9 +14,9 @@ from ...spaces.base import Space
 from ...spaces.follow import Follow
 from ...spaces.time import Time
 from ...support.names import suggest
-from ..checks import resolve_spaces
 from ..fitting import Prepared
-from .pairs import SessionPairs
+from ..input_checks import resolve_spaces
+from .session_pairs import SessionPairs
 
 __all__ = ["check_overlap", "joint_statistics", "own_spaces", "recordings_of", "shared_spaces"]
 

@@ -3,7 +3,7 @@
 The channels may be a memory-mapped file larger than memory. What works with them wants some time steps at a time: a
 batch, a chunk, a sample. So `StandardisedChannels` keeps the file as it is and standardises what is taken from it,
 to the same bits as standardising the whole. Ordinary recordings are standardised once, and are plain tensors; on a
-GPU all recordings are. A recording kept in float64 (see `ascribo.data.precision`) is centred in float64 first.
+GPU all recordings are. A recording kept in float64 (`ascribo.data.float_precision`) is centred in float64 first.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ from ..data.containers import as_recording
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..metrics.agreement import mean_over_pairs, pairwise_r2
-from ..metrics.intervals import bootstrap_interval_of_pairs
-from ..model.checks import check_dimensions
+from ..metrics.bootstrap import bootstrap_interval_of_pairs
 from ..model.estimator import ContrastiveEmbedding
+from ..model.input_checks import check_dimensions
 from ..networks.encoders import build_encoder, input_window
 from ..networks.losses import chance
 from ..spaces.base import Space, layout

@@ -11,9 +11,9 @@ import pandas as pd
 import xarray as xr
 
 from ..binning import average_samples, count_events, make_bins
-from ..precision import needs_float64
+from ..float_precision import needs_float64
+from ..preprocessing import Treatment, find_interval, treat
 from ..recording import Recording
-from ..treatment import Treatment, find_interval, treat
 from ..variables import MAX_GAP, align_variables, is_sampled
 
 __all__ = ["choose_treatment", "events_recording", "samples_recording"]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.preprocessing import Treatment
 from ..data.recording import Recording
-from ..data.treatment import Treatment
 from ..spaces.base import Space, reported
 from ..spaces.follow import Follow
 from ..spaces.time import Time
 from ..support.circle import check_period
 from ..support.names import plural, suggest
-from ..training.penalty import as_schedule
+from ..training.penalty_weight import as_schedule
 
 __all__ = [
     "check_dimensions",

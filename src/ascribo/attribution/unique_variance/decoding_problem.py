@@ -10,12 +10,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ...data.standardised import StandardisedChannels
+from ...data.standardised_channels import StandardisedChannels
 from ...networks.stack import Embedder
 from ...spaces.base import Space, layout, reported
-from .columns import SEEN_WITH_EMBEDDINGS, SEEN_WITH_INNOVATIONS, Column, Role, which
 from .design import HELD_OUT_RUNS, Design, make_design
 from .fourier_features import wave_heights
+from .input_columns import SEEN_WITH_EMBEDDINGS, SEEN_WITH_INNOVATIONS, Column, Role, which
 from .whitening import white
 
 __all__ = ["BLOCKS", "FOLDS", "DecodingProblem", "make_problem"]

@@ -18,7 +18,7 @@ __all__ = ["DeviceSource", "Source"]
 class Source(Protocol):
     """Where the batches of a stack of models come from, and what a batch costs them.
 
-    `ascribo.training.source_recordings.RecordingSource` draws time steps of recordings; a generative process that
+    `ascribo.training.recording_batches.RecordingSource` draws time steps of recordings; a generative process that
     makes new samples at every step, a set of images or the inputs of an autoencoder are sources just as well.
     A source decides what a *batch* is: the training loop takes it from `draw` and hands it to `loss`, and never
     looks inside.

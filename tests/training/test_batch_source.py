@@ -15,11 +15,11 @@ import ascribo as asc
 from ascribo.networks.losses import chance
 from ascribo.networks.stack import Embedder
 from ascribo.training import dispatch as training
+from ascribo.training.batch_source import DeviceSource, Source
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import RegularizedLoss, contrastive_objectives
-from ascribo.training.penalty import Constant
+from ascribo.training.penalty_weight import Constant
 from ascribo.training.settings import Settings
-from ascribo.training.source import DeviceSource, Source
 from ascribo.training.steps_cuda_graph import GraphSteps
 from ascribo.training.steps_eager import EagerSteps
 

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import ascribo as asc
-from ascribo.data.labels import match_rows, row_labels
+from ascribo.data.row_labels import match_rows, row_labels
 
 N = 40
 TIME = np.arange(N) / 10

@@ -2,7 +2,7 @@
 
 import torch
 
-from ascribo.networks.alignment import align
+from ascribo.networks.seed_alignment import align
 
 BLOCKS = {"a": slice(0, 3), "b": slice(3, 5)}
 

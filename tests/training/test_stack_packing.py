@@ -10,9 +10,9 @@ import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.pairs import Pairs
 from ascribo.training.objective import contrastive_objectives
-from ascribo.training.packing import MOST_ON_HOST, _bytes, pack, pack_on_host
-from ascribo.training.penalty import Constant
-from ascribo.training.problem import Problem
+from ascribo.training.penalty_weight import Constant
+from ascribo.training.stack_packing import MOST_ON_HOST, _bytes, pack, pack_on_host
+from ascribo.training.training_problem import Problem
 
 
 def problem(spaces, seed=0, steps=400):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascribo.data import binning, treatment
+from ascribo.data import binning, preprocessing
 from ascribo.data.binning import average_samples, check_intervals, count_events, make_bins
+from ascribo.data.preprocessing import Treatment, find_interval, smooth, treat
 from ascribo.data.recording import Recording
-from ascribo.data.treatment import Treatment, find_interval, smooth, treat
-from ascribo.support.records import decode, encode
+from ascribo.support.stored_parameters import decode, encode
 
 RNG = np.random.default_rng(0)
 
@@ -112,8 +112,8 @@ def test_smoothing_is_a_normalised_sum_within_epochs(lengths, width, largest, ch
     epochs = np.repeat(np.arange(len(lengths)), lengths)
     values = np.random.default_rng(sum(lengths)).normal(size=(len(epochs), 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(treatment, "DIRECT", largest)
-        patch.setattr(treatment, "ENTRIES_TREATED_AT_ONCE", chunk)
+        patch.setattr(preprocessing, "DIRECT", largest)
+        patch.setattr(preprocessing, "ENTRIES_TREATED_AT_ONCE", chunk)
         np.testing.assert_allclose(smooth(values, width, epochs), direct(values, width, epochs), atol=2e-6)
 
 

@@ -7,7 +7,7 @@ import torch
 
 import ascribo as asc
 from ascribo.data.segments import hold_out
-from ascribo.model.goodness import block_interval, goodness_of_fit, time_blocks
+from ascribo.model.goodness_of_fit import block_interval, goodness_of_fit, time_blocks
 from ascribo.networks.encoders import build_encoder
 from ascribo.networks.losses import infonce
 from ascribo.networks.stack import Embedder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor, nn
 
-from ..data.standardised import StandardisedChannels
+from ..data.standardised_channels import StandardisedChannels
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from .objective import Objective

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo.data import standardised as channels
-from ascribo.data.precision import as_stored, needs_float64
-from ascribo.data.standardised import StandardisedChannels, are_counts, channel_statistics, standardise
-from ascribo.data.treatment import Treatment
+from ascribo.data import standardised_channels as channels
+from ascribo.data.float_precision import as_stored, needs_float64
+from ascribo.data.preprocessing import Treatment
+from ascribo.data.standardised_channels import StandardisedChannels, are_counts, channel_statistics, standardise
 
 rng = np.random.default_rng(0)
 FLOATS = rng.normal(0, [1.0, 3.0, 0.5], (4000, 3))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ascribo.metrics.intervals import bootstrap_interval, bootstrap_interval_of_pairs
+from ascribo.metrics.bootstrap import bootstrap_interval, bootstrap_interval_of_pairs
 
 
 def test_bootstrap_interval_covers_as_often_as_it_should():
@@ -26,7 +26,7 @@ def test_bootstrap_interval_is_of_the_mean_and_repeatable(monkeypatch):
         values.mean() + half, abs=0.03
     )
     assert (low, high) == bootstrap_interval(values) != bootstrap_interval(values, seed=1)
-    monkeypatch.setattr("ascribo.metrics.intervals.VALUES_AT_ONCE", 1300)  # three draws at a time
+    monkeypatch.setattr("ascribo.metrics.bootstrap.VALUES_AT_ONCE", 1300)  # three draws at a time
     assert bootstrap_interval(values) == (low, high)
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo.data import standardised as channels
-from ascribo.data.standardised import (
+from ascribo.data import standardised_channels as channels
+from ascribo.data.standardised_channels import (
     StandardisedChannels,
     are_counts,
     channel_statistics,

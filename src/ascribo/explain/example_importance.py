@@ -30,7 +30,7 @@ from .example_influence import (
 )
 from .example_neighbours import kernel_scores, median_distance
 from .example_simplex import simplex_weights
-from .features import fitted_model, recording_for
+from .feature_importance import fitted_model, recording_for
 
 __all__ = ["examples"]
 

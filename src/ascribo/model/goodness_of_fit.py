@@ -22,7 +22,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from ..data.segments import segment_bounds
-from ..data.standardised import StandardisedChannels
+from ..data.standardised_channels import StandardisedChannels
 from ..kernels.log_sum_exp_blocked import log_sum_exp
 from ..kernels.similarity_terms import Similarity
 from ..networks.losses import chance

@@ -2,7 +2,7 @@
 
 float32 has 24 binary digits. A channel that wanders by 1 around 10,000,000 would be rounded to whole numbers, one
 around 2**40 to multiples of 131,072: it would seem constant. Such recordings are kept in float64 and centred before
-they are rounded, see `ascribo.data.standardised`. All others are kept in float32, half the memory.
+they are rounded, see `ascribo.data.standardised_channels`. All others are kept in float32, half the memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..support.names import first_few, plural
-from .standardised import chunk_bounds, time_chunks
+from .standardised_channels import chunk_bounds, time_chunks
 
 __all__ = ["Rows", "as_stored", "exact_in_float32", "needs_float64"]
 

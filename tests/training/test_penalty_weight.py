@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ascribo.training.penalty import Auto, Constant, Ramp, as_schedule, jacobian_penalty
+from ascribo.training.jacobian_penalty import jacobian_penalty
+from ascribo.training.penalty_weight import Auto, Constant, Ramp, as_schedule
 
 
 def network(x, weights):

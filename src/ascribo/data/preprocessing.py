@@ -13,9 +13,9 @@ import numpy as np
 import scipy.ndimage
 import scipy.signal
 
-from ..support.records import storable
-from .precision import Rows
-from .standardised import channel_statistics, time_chunks
+from ..support.stored_parameters import storable
+from .float_precision import Rows
+from .standardised_channels import channel_statistics, time_chunks
 from .validation import number_epochs
 
 __all__ = ["Rows", "Treatment", "find_interval", "smooth", "treat"]
@@ -113,7 +113,7 @@ def treat(
     epochs : (time,) labels, an epoch being a run of one label.
     treatment : a z-score without statistics learns them here.
     interval : seconds between time steps, for smoothing.
-    dtype : float32, or float64 for channels that need it: see `ascribo.data.precision`.
+    dtype : float32, or float64 for channels that need it: see `ascribo.data.float_precision`.
 
     Returns
     -------

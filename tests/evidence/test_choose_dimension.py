@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import ascribo as asc
-from ascribo.evidence.dimension import largest_consistent, near_best, seed_consistency, select_dimension
+from ascribo.evidence.choose_dimension import largest_consistent, near_best, seed_consistency, select_dimension
 from ascribo.evidence.stability import consistency
 
 SETTINGS = {
@@ -149,7 +149,7 @@ def test_checkpoints_of_candidates_do_not_meet(data, tmp_path, monkeypatch):
     frame = pd.DataFrame({"space": ["a", "whole"], "consistency": [1.0, 1.0]})
     for name in ("ci_low", "ci_high", "bits", "variance_weighted"):
         frame[name] = 0.5
-    monkeypatch.setattr("ascribo.evidence.dimension.seed_consistency", lambda *_, **__: frame)
+    monkeypatch.setattr("ascribo.evidence.choose_dimension.seed_consistency", lambda *_, **__: frame)
     monkeypatch.setattr(
         asc.ContrastiveEmbedding,
         "goodness_of_fit_",

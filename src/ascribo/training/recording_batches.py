@@ -14,14 +14,14 @@ from ..data.segments import segment_bounds
 from ..networks.stack import Embedder
 from ..spaces.device_pairs import DeviceSampler
 from .objective import Loss, RegularizedLoss
-from .problem import Problem
 from .random_numbers import Noise
+from .training_problem import Problem
 
 __all__ = ["RecordingSource"]
 
 
 class RecordingSource:
-    """Batches of time steps, and the regularized contrastive loss on them (see `ascribo.training.source.Source`).
+    """Batches of time steps, and the regularized contrastive loss on them: a `Source`.
 
     problems : for each model what it trains on. Models may share one, as seeds do; otherwise their problems have
         the same spaces and shapes. Recordings, pairs and targets of different problems lie end to end, and a batch

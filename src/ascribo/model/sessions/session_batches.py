@@ -23,9 +23,9 @@ from ...networks.stack import LOG_TEMPERATURE, Embedder
 from ...spaces.base import Space, layout
 from ...spaces.similarities import as_similarity
 from ...training.objective import Loss, Objective, RegularizedLoss
-from ...training.problem import Problem
 from ...training.random_numbers import Noise, chunk_seed
-from .pairs import SessionPairs, partners
+from ...training.training_problem import Problem
+from .session_pairs import SessionPairs, partners
 
 __all__ = ["SessionBatch", "SessionSource", "learned_temperatures", "own_parameters"]
 
@@ -64,7 +64,7 @@ class SessionBatch(NamedTuple):
 
 
 class SessionSource:
-    """Batches of several sessions, and their loss (see `ascribo.training.source.Source`).
+    """Batches of several sessions, and their loss (see `ascribo.training.batch_source.Source`).
 
     The loss is what each session has by itself, and what holds them together. The models of the stack are sessions
     x seeds, the seeds of a session beside each other.
