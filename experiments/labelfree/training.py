@@ -66,9 +66,8 @@ def train(
     skeleton = copy.deepcopy(models[0])
     parameters, buffers = stack_module_state(list(models))  # type: ignore[arg-type]
     parameters = {n: p.detach().requires_grad_() for n, p in parameters.items()}
-    options = {"fused": True} if on_gpu else {}
-    if on_gpu and optimizer is torch.optim.Adam:
-        options["capturable"] = True  # its count of steps is on the device, too
+    # on a GPU Adam's count of steps must be there, too
+    options = {"capturable": True} if on_gpu and optimizer is torch.optim.Adam else {}
     adam = optimizer(list(parameters.values()), lr=rate, weight_decay=weight_decay, **options)
 
     def loss(parameters, buffers, *inputs):
@@ -82,7 +81,7 @@ def train(
         inputs = batch(index, draws)
         gradients = torch.autograd.grad(loss(parameters, buffers, *inputs).sum(), list(parameters.values()))
         for parameter, gradient in zip(parameters.values(), gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = gradient.contiguous()
         adam.step()
 
     advance = _Recorded(step, draws) if on_gpu else step
