@@ -1,0 +1,76 @@
+"""The code on the page docs/extending.md runs, and its sampler draws what the page says."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+
+import ascribo as asc
+from ascribo.spaces import base
+from ascribo.spaces.device_pairs import DeviceSampler
+from ascribo.spaces.pairs import Pairs
+from ascribo.support import stored_parameters
+
+PAGE = Path(__file__).parents[2] / "docs/extending.md"
+TURN = 2 * np.pi
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The names that the code of the page defines."""
+    module = ModuleType("my_spaces")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "KINDS", {k: v for k, v in base.KINDS.items() if v.option is None or "Side" not in k})
+        patch.setattr(stored_parameters, "REGISTERED", dict(stored_parameters.REGISTERED))
+        patch.setitem(sys.modules, "my_spaces", module)
+        for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+            exec(compile(block, str(PAGE), "exec"), vars(module))
+        yield module
+
+
+def _recording(seed, steps=1200):
+    rng = np.random.default_rng(seed)
+    phase = np.cumsum(0.3 + 0.2 * rng.standard_normal(steps)) % TURN
+    X = np.cos(phase[:, None] - rng.uniform(0, TURN, 8)) + 0.3 * rng.standard_normal((steps, 8))
+    return asc.Recording(X, variables=pd.DataFrame({"phase": phase}))
+
+
+def _distance(phase, drawn, reference):
+    return (phase[drawn] - phase[reference] + np.pi) % TURN - np.pi
+
+
+@pytest.mark.parametrize("way", ["host", "device"])
+def test_positives_are_uniform_over_the_arc_and_never_held_out(page, way):
+    recordings = [_recording(0), _recording(1, 900)]
+    space = page.SamePhase(("phase",))
+    segments = [np.where(np.arange(len(r)) % 300 < 60, -1, 0) for r in recordings]
+    pairs = [Pairs({"theta": space}, r.variables, s) for r, s in zip(recordings, segments, strict=True)]
+    sampler = DeviceSampler(pairs, [len(r) for r in recordings], torch.tensor([0, 1]))
+    joint = sampler.draw(4000, torch.Generator().manual_seed(0)).numpy()
+    for k, r in enumerate(recordings):
+        own = (
+            joint[k] - k * len(recordings[0])
+            if way == "device"
+            else pairs[k].draw(np.random.default_rng(k), 1, 4000)[0]
+        )
+        reference, positive, _ = (own[i] for i in pairs[k].rows["theta"])
+        assert (segments[k][positive] == 0).all()
+        away = _distance(r.variables["phase"].to_numpy(), positive, reference) / np.deg2rad(20)
+        assert np.abs(away).max() <= 1
+        assert stats.kstest(away, stats.uniform(-1, 2).cdf).statistic < 0.05  # phases are nearly uniform themselves
+
+
+def test_a_model_learns_the_phase_and_comes_back(page, tmp_path):
+    data = _recording(2)
+    options = {"steps": 200, "batch_size": 64, "learning_rate": 1e-2, "seeds": 1, "progress": False}
+    model = asc.ContrastiveEmbedding({"theta": page.SamePhase(("phase",))}, **options, penalty=0.0, random_state=0)
+    model.fit(data)
+    assert model.goodness_of_fit_["bits"].item() > 1
+    model.save(tmp_path)
+    assert asc.load(tmp_path).spaces == model.spaces
