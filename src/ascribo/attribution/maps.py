@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
+from ..data.recording import Recording
 from ..metrics.scores import auroc
 from ..support.files import write_atomically
 from .called_channels import CROSS_FITTED, call_channels
@@ -143,7 +145,7 @@ class AttributionMaps:
             parts = replace(parts, only_at=lambda index: whole(index).with_units(units))
         return replace(self, **arrays, parts=parts)
 
-    def where(self, condition) -> AttributionMaps:
+    def where(self, condition: ArrayLike) -> AttributionMaps:
         """The maps of the time steps at which a condition holds, for example maps.where(speed > 5).
 
         condition : (time,) booleans, one for each time step of the recording.
@@ -187,24 +189,24 @@ class AttributionMaps:
             attrs=self.by_space.attrs,
         )
 
-    def auroc(self, truth, space: str) -> float:
+    def auroc(self, truth: xr.DataArray | Recording | ArrayLike, space: str) -> float:
         """Area under the ROC curve of a space's scores against the truth.
 
         truth : DataArray (channel, space) of booleans, a Recording with a `.truth`, or one boolean per
             channel, in the order of the channels.
         """
         scores = self._scores(space)
-        truth = getattr(truth, "truth", truth)
-        if truth is None:
+        known = truth.truth if isinstance(truth, Recording) else truth
+        if known is None:
             raise ValueError("this recording has no truth: pass an array with one boolean per channel.")
-        if isinstance(truth, xr.DataArray) and truth.ndim == 2:
-            if space not in truth["space"].values:
+        if isinstance(known, xr.DataArray) and known.ndim == 2:
+            if space not in known["space"].values:
                 raise ValueError(
-                    f"the truth has no space {space!r}, only {list(truth['space'].values)}: pass "
+                    f"the truth has no space {space!r}, only {list(known['space'].values)}: pass "
                     f"truth.sel(space=...) for the one you mean."
                 )
-            truth = truth.sel(space=space, channel=scores["channel"])
-        return auroc(scores.values, np.asarray(truth))
+            known = known.sel(space=space, channel=scores["channel"])
+        return auroc(scores.values, np.asarray(known))
 
     def threshold(self, z: float = 0.0) -> xr.DataArray:
         """Channels whose score lies more than z standard deviations above the mean of their space's scores

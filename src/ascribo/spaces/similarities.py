@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from ..kernels.similarity_terms import Similarity
 from ..support.stored_parameters import storable
@@ -20,11 +21,11 @@ class SquaredL2:
     on_sphere = False
     exponent = 2.0
 
-    def rowwise(self, reference, other):
+    def rowwise(self, reference: Tensor, other: Tensor) -> Tensor:
         """See `Similarity`."""
         return -(reference - other).square().sum(-1)
 
-    def pairwise(self, reference, other):
+    def pairwise(self, reference: Tensor, other: Tensor) -> Tensor:
         """See `Similarity`."""
         # Distances do not change when both are shifted; centring keeps float32 exact for far-off embeddings.
         centre = other.mean(-2, keepdim=True)
@@ -33,14 +34,14 @@ class SquaredL2:
         logits = torch.baddbmm(norms, reference, other.mT, beta=-1, alpha=2)
         return logits.sub_(reference.square().sum(-1, keepdim=True))
 
-    def pull(self, weight, reference, other):
+    def pull(self, weight: Tensor, reference: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
         """See `Similarity`."""
         near, back = Dot().pull(weight, reference, other)
         to_reference = near - weight.sum(-1, keepdim=True) * reference
         to_other = back - weight.sum(-2).unsqueeze(-1) * other
         return 2 * to_reference, 2 * to_other
 
-    def rescale(self, temperature):
+    def rescale(self, temperature: float) -> float:
         """See `Similarity`."""
         return temperature**-0.5
 
@@ -53,20 +54,20 @@ class Dot:
     on_sphere = True
     exponent = 0.0
 
-    def rowwise(self, reference, other):
+    def rowwise(self, reference: Tensor, other: Tensor) -> Tensor:
         """See `Similarity`."""
         return (reference * other).sum(-1)
 
-    def pairwise(self, reference, other):
+    def pairwise(self, reference: Tensor, other: Tensor) -> Tensor:
         """See `Similarity`."""
         return reference @ other.mT
 
-    def pull(self, weight, reference, other):
+    def pull(self, weight: Tensor, reference: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
         """See `Similarity`."""
         # a product with few rows is four times faster on a CPU than one with few columns
         return (other.mT @ weight.mT).mT, (reference.mT @ weight).mT
 
-    def rescale(self, temperature):
+    def rescale(self, temperature: float) -> float:
         """See `Similarity`."""
         return temperature**-0.5
 
@@ -92,18 +93,18 @@ class Lp:
         """See `Similarity`."""
         return float(self.p)
 
-    def rowwise(self, reference, other):
+    def rowwise(self, reference: Tensor, other: Tensor) -> Tensor:
         """See `Similarity`."""
         return -(reference - other).abs().pow(self.p).sum(-1)
 
-    def pairwise(self, reference, other):
+    def pairwise(self, reference: Tensor, other: Tensor) -> Tensor:
         """See `Similarity`."""
         logits = reference.new_zeros(*reference.shape[:-1], other.shape[-2])
         for a, b in zip(reference.unbind(-1), other.unbind(-1), strict=True):  # never (B, N, d) at once
             logits -= (a.unsqueeze(-1) - b.unsqueeze(-2)).abs_().pow_(self.p)
         return logits
 
-    def pull(self, weight, reference, other):
+    def pull(self, weight: Tensor, reference: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
         """See `Similarity`."""
         to_reference, to_other = torch.empty_like(reference), torch.empty_like(other)
         for k in range(reference.shape[-1]):
@@ -113,7 +114,7 @@ class Lp:
             to_other[..., k] = -slope.sum(-2)
         return to_reference, to_other
 
-    def rescale(self, temperature):
+    def rescale(self, temperature: float) -> float:
         """See `Similarity`."""
         return temperature ** (-1 / self.p)
 
