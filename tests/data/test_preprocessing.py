@@ -228,3 +228,8 @@ def test_a_recording_of_counts_takes_the_treatment_of_events_of_the_same_bins():
         counts.treat(Treatment(bin_size=0.2))
     with pytest.raises(ValueError, match="either a treatment or"):
         counts.treat(plan, smooth=0.2)
+
+
+def test_bins_that_memory_cannot_hold_are_refused():
+    with pytest.raises(ValueError, match=r"bin_size=1e-09 s makes 1e\+11 bins of 100 s, .* Is bin_size in seconds"):
+        binning.make_bins(np.array([[0.0, 100.0]]), 1e-9)

@@ -13,6 +13,7 @@ import xarray as xr
 from torch import nn
 
 import ascribo as asc
+from ascribo.model import run_folder
 from ascribo.support import stored_parameters as records
 
 
@@ -101,18 +102,105 @@ def test_damaged_folders_are_refused_with_a_reason(model, tmp_path):
         model.save(tmp_path / "file")
 
 
+def change(folder, **facts):
+    """Change what a model.json says, with the checksum that goes with it."""
+    known = {**json.loads((folder / "model.json").read_text()), **facts}
+    (folder / "model.json").write_text(json.dumps({**known, "checksum": run_folder._checksum(known)}))
+    return known
+
+
 def test_a_run_cannot_name_code_or_files_elsewhere(model, tmp_path):
     model.save(tmp_path / "run")
     facts = json.loads((tmp_path / "run" / "model.json").read_text())
-    facts["parameters"]["encoder"] = {"type": "os.system", "command": "true"}
-    (tmp_path / "run" / "model.json").write_text(json.dumps(facts))
+    evil = {"type": "os.system", "command": "true"}
+    change(tmp_path / "run", parameters={**facts["parameters"], "encoder": evil})
     with pytest.raises(ValueError, match="unknown"):
         asc.load(tmp_path / "run")
-    facts["tensors"] = "../secret.safetensors"
     (tmp_path / "secret.safetensors").write_bytes(b"")
-    (tmp_path / "run" / "model.json").write_text(json.dumps(facts))
+    change(tmp_path / "run", tensors="../secret.safetensors")
     with pytest.raises(ValueError, match="half-written"):
         asc.load(tmp_path / "run")
+
+
+def test_a_change_of_model_json_is_seen(model, tmp_path):
+    model.save(tmp_path)
+    text = (tmp_path / "model.json").read_text()
+    assert '"channel0"' in text
+    (tmp_path / "model.json").write_text(text.replace('"channel0"', '"channel00"'))
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        asc.load(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps(json.loads(text)))  # other white space is the same model
+    asc.load(tmp_path)
+
+
+def test_folders_of_the_format_before_are_read(model, data, tmp_path):
+    model.save(tmp_path)
+    facts = {**json.loads((tmp_path / "model.json").read_text()), "format": 2}
+    del facts["checksum"]
+    (tmp_path / "model.json").write_text(json.dumps(facts))
+    np.testing.assert_array_equal(asc.load(tmp_path).transform(data), model.transform(data))
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        *[
+            ("spaces", 3),
+            ("channels", None),
+            ("alignment_reference", "x"),
+            ("parameters", []),
+            ("random_state", [1]),
+        ],
+        *[
+            ("objectives", {"a": 1}),
+            ("goodness_of_fit", 1),
+            ("tensors", 5),
+            ("format", [1]),
+            ("treatment", {"a": 1}),
+        ],
+    ],
+)
+def test_odd_values_are_damage_and_say_so(model, tmp_path, key, value):
+    model.save(tmp_path)
+    change(tmp_path, **{key: value})
+    with pytest.raises(ValueError, match=r"damaged|format|unknown|cannot be loaded|expected"):
+        asc.load(tmp_path)
+
+
+def test_missing_keys_and_deep_lists_are_damage(model, tmp_path):
+    model.save(tmp_path)
+    facts = json.loads((tmp_path / "model.json").read_text())
+    for key in facts:
+        rest = {k: v for k, v in facts.items() if k not in (key, "checksum")}
+        checksum = {} if key == "checksum" else {"checksum": run_folder._checksum(rest)}
+        (tmp_path / "model.json").write_text(json.dumps({**rest, **checksum}))
+        if key in ("ascribo", "data", "kind"):  # nothing depends on them
+            continue
+        with pytest.raises(ValueError, match="damaged"):
+            asc.load(tmp_path)
+    (tmp_path / "model.json").write_text('{"format": 3, "tensors": ' + "[" * 50_000 + "]" * 50_000 + "}")
+    with pytest.raises(ValueError, match="damaged"):
+        asc.load(tmp_path)
+
+
+def test_numbers_that_are_none_are_refused(model, tmp_path):
+    model.save(tmp_path)
+    facts, tensors = run_folder.read_run(tmp_path)
+    tensors["mean"][0] = float("nan")
+    run_folder.write_run(tmp_path, facts, tensors)
+    with pytest.raises(ValueError, match="holds NaN or infinity in mean"):
+        asc.load(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+@pytest.mark.parametrize("name", ["model.json", "tensors"])
+def test_a_link_to_an_endless_file_is_not_read(model, tmp_path, name):
+    model.save(tmp_path)
+    file = tmp_path / "model.json" if name == "model.json" else next(tmp_path.glob("*.safetensors"))
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match="not an ordinary file"):
+        asc.load(tmp_path)
 
 
 def test_own_encoder_is_asked_for(data, tmp_path):

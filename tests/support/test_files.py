@@ -1,10 +1,11 @@
 """Files are written whole or not at all."""
 
 import os
+import tempfile
 
 import pytest
 
-from ascribo.support.files import write_atomically
+from ascribo.support.files import check_writable, write_atomically
 
 
 def test_nothing_is_left_of_a_failure(tmp_path):
@@ -27,3 +28,19 @@ def test_folders_are_made_and_others_may_read(tmp_path):
     finally:
         os.umask(mask)
     assert path.read_text() == "done" and path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for good in (tmp_path, tmp_path / "a", tmp_path / "a/b/c.nc", tmp_path / "file"):
+        assert check_writable(good) == good
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]  # nothing is left behind
+    with pytest.raises(ValueError, match=r"cannot write to .*file/x\.nc: .*file is a file. Choose another place"):
+        check_writable(tmp_path / "file" / "x.nc")
+
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(ValueError, match="No space left on device"):
+        check_writable(tmp_path / "a")

@@ -14,6 +14,7 @@ from ..model.loading import load_with_facts
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
+from ..support.files import check_writable
 from ..support.names import first_few, plural, suggest
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints
@@ -29,7 +30,7 @@ def demo(out: str, progress: bool) -> None:
     """`ascribo demo`."""
     from .demo import run
 
-    result = run(check_folder(out), progress)
+    result = run(check_writable(check_folder(out)), progress)
     names = [str(name) for name in result.maps.by_space["space"].values if name not in result.maps.refused]
     for name in names:
         print_calls(result.maps, name, result.recording.truth)
@@ -47,7 +48,7 @@ def demo(out: str, progress: bool) -> None:
 
 def fit(*, out: str, jobs: int, progress: bool, **given: Any) -> None:
     """`ascribo fit`."""
-    run = check_folder(out)
+    run = check_writable(check_folder(out))
     options, parameters = take_options(given)
     if not options.spaces:
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
@@ -76,6 +77,8 @@ def screen(*, out: str | None, q: float, progress: bool, **given: Any) -> None:
     """`ascribo screen`."""
     if out is not None and Path(out).suffix.lower() != ".csv":
         raise ValueError(f"--out {out}: expected a name that ends in .csv.")
+    if out is not None:
+        check_writable(out)
     options, _ = take_options(given)
     if not options.spaces:
         raise ValueError("there is nothing to ask about: give at least one of --follow, --discrete, --regress.")
@@ -111,6 +114,7 @@ def attribute(
     path = Path(out)
     if path.suffix.lower() not in (".nc", ".csv"):
         raise ValueError(f"--out {out}: expected a name that ends in .nc (netCDF) or .csv.")
+    check_writable(path)
     say(f"reading {run}", progress)
     model, source = _model(run, session)
     if data is None:
@@ -143,6 +147,7 @@ def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool, progress
     experiment = find_experiment(name)
     if Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out} is a file: pass the path of a folder.")
+    check_writable(out)
     result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress)
     for title, table in experiment.tables(result).items():
         print_table(table, title)

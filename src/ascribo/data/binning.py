@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..support.compute import physical_memory
 from .float_precision import Rows
 from .preprocessing import ENTRIES_TREATED_AT_ONCE
 
@@ -17,6 +18,8 @@ TOUCH = 2e-6
 """Seconds: pynapple leaves a microsecond between intervals that touch, which is no reason to lose a bin."""
 SLACK = 1e-6
 """Share of a bin that is taken for rounding: seconds are rarely exact in binary."""
+BYTES_PER_BIN = 64
+"""What a bin costs at least: start, stop and interval, and what they are made from."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,14 @@ def make_bins(intervals: np.ndarray, bin_size: float) -> Bins:
     array([0. , 0.3, 0.6, 2. , 2.3])
     """
     starts, ends = intervals.T
-    number = np.floor((ends - starts + TOUCH) / bin_size + SLACK).astype(np.int64)
+    whole = np.floor((ends - starts + TOUCH) / bin_size + SLACK)
+    memory = physical_memory()
+    if memory is not None and whole.sum() * BYTES_PER_BIN > memory:
+        raise ValueError(
+            f"bin_size={bin_size:g} s makes {whole.sum():.2g} bins of {(ends - starts).sum():g} s, more than "
+            "memory holds. Is bin_size in seconds?"
+        )
+    number = whole.astype(np.int64)
     total = int(number.sum())
     if not total:
         raise ValueError(

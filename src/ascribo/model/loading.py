@@ -15,12 +15,21 @@ from ..networks.seed_alignment import Alignment
 from ..support.stored_parameters import decode
 from .estimator import ContrastiveEmbedding
 from .fitted import FittedModel
-from .run_folder import read_run
+from .run_folder import damage_explained, read_run
 from .saving import CURVES, KIND_SESSIONS, MODULE
 from .sessions.embedding import SharedEmbedding
 from .sessions.landmarks import landmarks_from
 
 __all__ = ["load", "load_with_facts"]
+
+TYPES = {
+    **dict.fromkeys(("parameters", "spaces", "goodness_of_fit"), dict),
+    **dict.fromkeys(("channels", "objectives", "lambda"), list),
+    **dict.fromkeys(("features", "batch_size", "alignment_reference"), int),
+    **dict.fromkeys(("feature_names", "channel_names"), list | None),
+    "random_state": int | None,
+}
+"""What the facts of one recording's model are."""
 
 
 def load(folder: str | Path, encoder: nn.Module | None = None) -> ContrastiveEmbedding | SharedEmbedding:
@@ -39,8 +48,16 @@ def load_with_facts(
 ) -> tuple[ContrastiveEmbedding | SharedEmbedding, dict[str, Any]]:
     """`load`, and what the folder's model.json says."""
     facts, tensors = read_run(folder)
-    if facts.get("kind") != KIND_SESSIONS:
-        return _one(folder, facts, tensors, encoder), facts
+    with damage_explained(folder):
+        if facts.get("kind") != KIND_SESSIONS:
+            return _one(folder, facts, tensors, encoder), facts
+        return _several(folder, facts, tensors, encoder), facts
+
+
+def _several(
+    folder: str | Path, facts: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None
+) -> SharedEmbedding:
+    """The fitted model of several sessions."""
     parts, marks = {}, {}
     for k, session in enumerate(facts["sessions"]):
         place = Path(folder) / f"session-{k}"
@@ -57,13 +74,16 @@ def load_with_facts(
     }
     estimator.overlap_ = pd.DataFrame(facts["overlap"])
     estimator.sessions_, estimator.landmarks_ = parts, marks
-    return estimator, facts
+    return estimator
 
 
 def _one(
     folder: str | Path, facts: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None
 ) -> ContrastiveEmbedding:
     """The fitted model of one recording."""
+    for name, kind in TYPES.items():
+        if not isinstance(facts[name], kind):
+            raise TypeError(f"{name} is {str(facts[name])[:40]!r}")
     estimator = ContrastiveEmbedding(**_parameters(folder, facts, encoder))
     spaces, weights, aligned = decode(facts["spaces"]), _under("encoder.", tensors), _under("alignment.", tensors)
     module = build_encoder(estimator.encoder, len(facts["channels"]), sum(s.dim for s in spaces.values()))
@@ -71,6 +91,9 @@ def _one(
     stored = {n: tuple(v.shape[1:]) for n, v in weights.items() if n in expected}
     if expected != stored:
         raise ValueError(f"{folder}: the encoder's weights do not fit the architecture: {stored} for {expected}.")
+    for name, value in {**weights, "mean": tensors["mean"], "scale": tensors["scale"]}.items():
+        if not value.isfinite().all():
+            raise ValueError(f"{folder} holds NaN or infinity in {name}: the fit had failed, or it was changed.")
     estimator.model_ = FittedModel(
         spaces=spaces,
         module=module,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,14 @@ from safetensors.torch import load, save
 from ..support.files import write_atomically
 from ..version import __version__
 
-__all__ = ["check_folder", "read_run", "write_run"]
+__all__ = ["check_folder", "damage_explained", "read_run", "write_run"]
 
-FORMAT = 2
-"""Goes up by one when older folders can no longer be read."""
+FORMAT = 3
+"""Goes up by one whenever what is written changes."""
+READABLE = (2, 3)
+"""Formats that can be read. 3 has a checksum of model.json."""
+LARGEST_JSON = 2**28
+"""Bytes of model.json: more is no model of ours."""
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -47,7 +53,8 @@ def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torc
     digest = hashlib.sha256(data).hexdigest()
     file = f"model-{digest[:12]}.safetensors"
     known = {"format": FORMAT, "ascribo": __version__, "tensors": file, "sha256": digest}
-    text = json.dumps({**known, **facts}, indent=1)
+    known["checksum"] = _checksum({**facts, **known})
+    text = json.dumps({**known, **facts, **known}, indent=1)  # what is known here comes first, and counts
     write_atomically(folder / file, lambda path: path.write_bytes(data))
     try:
         write_atomically(folder / "model.json", lambda path: path.write_text(text, encoding="utf-8"))
@@ -68,34 +75,72 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
             raise ValueError(f"{folder} is not an ascribo run: there is no such folder.")
         hint = "If a fit was interrupted, run it again with the same --out to resume."
         raise ValueError(f"{folder} is not a finished ascribo run: it has no model.json. {hint}")
-    try:
-        facts = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        name = facts["tensors"]
-        if facts["format"] != FORMAT:
+    with damage_explained(folder):
+        facts = json.loads(_read(folder / "model.json", LARGEST_JSON))
+        name, form = facts["tensors"], facts["format"]
+        if form not in READABLE:
             raise ValueError(
-                f"{folder} was written in format {facts['format']} by ascribo {facts.get('ascribo', '(unknown)')}, "
-                f"but ascribo {__version__} reads format {FORMAT}: fit and save the model again, or load it with "
-                "the version that wrote it."
+                f"{folder} was written in format {form} by ascribo {facts.get('ascribo', '(unknown)')}, but "
+                f"ascribo {__version__} reads formats {', '.join(map(str, READABLE))}: fit and save the model "
+                "again, or load it with the version that wrote it."
             )
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{folder}/model.json is damaged ({error}): fit and save the model again.") from error
-    file = folder / Path(name).name
-    if not file.exists():
-        raise ValueError(f"{folder} is half-written: {file.name} is missing. Fit and save the model again.")
-    data = file.read_bytes()
-    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
-        raise ValueError(f"{file} is damaged: its contents do not match model.json. Fit and save the model again.")
-    return facts, load(data)
+        if form > 2 and facts["checksum"] != _checksum(facts):
+            raise ValueError(f"{folder}/model.json is damaged or was changed: it does not match its checksum.")
+        file = folder / Path(name).name
+        if not file.exists():
+            raise ValueError(f"{folder} is half-written: {file.name} is missing. Fit and save the model again.")
+        data = _read(file)
+        if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+            raise ValueError(
+                f"{file} is damaged: its contents do not match model.json. Fit and save the model again."
+            )
+        tensors = load(data)
+    return facts, tensors
+
+
+@contextmanager
+def damage_explained(folder: str | Path) -> Iterator[None]:
+    """Whatever goes wrong while a run folder is read is said to be its damage, in one sentence."""
+    try:
+        yield
+    except (ValueError, ImportError, MemoryError) as error:
+        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            raise _damaged(folder, error) from error
+        raise
+    except Exception as error:  # a missing key, a number where a list belongs, lists a thousand deep, a wrong size
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: str | Path, error: Exception) -> ValueError:
+    return ValueError(
+        f"{folder} is damaged, or its model.json was changed by hand ({type(error).__name__}: {error}): fit and "
+        "save the model again."
+    )
+
+
+def _read(file: Path, most: int | None = None) -> bytes:
+    """The bytes of an ordinary file; refuses devices and pipes, which may never end, and what is too large."""
+    if not file.is_file():
+        raise ValueError(f"{file} is not an ordinary file.")
+    if most is not None and file.stat().st_size > most:
+        raise ValueError(f"{file} has {file.stat().st_size:,} bytes: it is no model of ascribo's.")
+    return file.read_bytes()
+
+
+def _checksum(facts: dict[str, Any]) -> str:
+    """SHA-256 of what model.json says, whatever its spaces and the order of its keys."""
+    rest = {key: value for key, value in facts.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _ours(folder: Path) -> str | None:
     """Name of the file of tensors that a model.json of ours, of any format, names; None if there is no such."""
     try:
-        facts = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        facts = json.loads(_read(folder / "model.json", LARGEST_JSON))
         name = facts["tensors"]
         ours = {"format", "ascribo", "sha256"} <= facts.keys() and re.fullmatch(
             r"model-[0-9a-f]{12}\.safetensors", name
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return name if ours else None

@@ -1,13 +1,14 @@
-"""Where to compute: the device, and one thread per process."""
+"""Where to compute: the device, one thread per process, and how much memory there is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
-__all__ = ["one_thread", "resolve_device"]
+__all__ = ["one_thread", "physical_memory", "resolve_device"]
 
 
 @contextmanager
@@ -35,3 +36,11 @@ def resolve_device(name: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device={name!r} cannot be used here ({error}): use 'auto' or 'cpu'.") from error
     return device
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None

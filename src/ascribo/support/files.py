@@ -8,7 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["write_atomically"]
+__all__ = ["check_writable", "write_atomically"]
+
+
+def check_writable(path: str | Path) -> Path:
+    """The path, if a file or folder could be written there: to be asked before work whose result would be lost.
+
+    Nothing is left behind, not even the folders above it that are still missing.
+    """
+    path = Path(path)
+    place = path.absolute()
+    above = next(
+        folder for folder in (place if place.is_dir() else place.parent, *place.parents) if folder.exists()
+    )
+    try:
+        if not above.is_dir():
+            raise NotADirectoryError(20, f"{above} is a file")
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise ValueError(f"cannot write to {path}: {error.strerror}. Choose another place.") from error
+    return path
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import scipy.sparse
 from ...support.names import suggest
 from ..recording import Recording
 from ..registry import FileContentError, file_format
+from .hdf5_safety import check_hdf5, check_size
 
 __all__ = ["load_hdf5", "load_mat", "load_npy", "load_npz", "recording_from_arrays"]
 
@@ -25,6 +27,8 @@ def load_npz(path: str | Path) -> Arrays:
     """The arrays of an .npz file, but for those that hold Python objects, which are never unpickled."""
     arrays = {}
     with np.load(path, allow_pickle=False) as file:
+        for name, (shape, dtype) in _declared(path).items():
+            check_size(shape, dtype, name)
         for name in file.files:
             try:
                 arrays[name] = file[name]
@@ -75,14 +79,31 @@ def load_hdf5(path: str | Path) -> Arrays:
     def collect(name: str, item: Any) -> None:
         if not isinstance(item, h5py.Dataset) or name.startswith("#"):  # MATLAB's private groups
             return
+        check_size(item.shape or (), item.dtype, name)
         if h5py.check_string_dtype(item.dtype):
             arrays[name] = np.asarray(item.asstr()[()])
         elif item.dtype.kind in "biuf" and item.attrs.get("MATLAB_class") != b"char":
             arrays[name] = np.asarray(item[()])
 
+    check_hdf5(path)
     with h5py.File(path) as file:
         file.visititems(collect)
     return arrays
+
+
+def _declared(path: str | Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Name -> shape and type of the arrays of an .npz file, from their headers."""
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith(".npy"):
+                with archive.open(entry) as member:
+                    read = np.lib.format.read_array_header_1_0
+                    if np.lib.format.read_magic(member) != (1, 0):
+                        read = np.lib.format.read_array_header_2_0
+                    shape, _, dtype = read(member)
+                found[entry.filename.removesuffix(".npy")] = shape, dtype
+    return found
 
 
 def recording_from_arrays(

@@ -21,6 +21,7 @@ from ..preprocessing import Treatment
 from ..recording import Recording
 from ..registry import file_format
 from ..variables import MAX_GAP
+from .hdf5_safety import check_hdf5
 from .timed_series import choose_treatment, events_recording, samples_recording
 
 __all__ = ["read_nwb"]
@@ -65,6 +66,7 @@ def read_nwb(
     """
     plan = choose_treatment(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
     NWBHDF5IO = _pynwb().NWBHDF5IO
+    check_hdf5(path)
     with warnings.catch_warnings():  # of versions of the schema, which are not the reader's to change
         warnings.simplefilter("ignore")
         with NWBHDF5IO(str(path), mode="r", load_namespaces=True) as io:

@@ -1,0 +1,66 @@
+"""What an HDF5 file may not do: reach for other files, or claim more data than memory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...support.compute import physical_memory
+from ..registry import FileContentError
+
+__all__ = ["check_hdf5", "check_size"]
+
+
+def check_hdf5(path: str | Path) -> None:
+    """Refuse an HDF5 file with links to other files, or with data that lie in other files.
+
+    HDF5 follows both in silence: a file from a stranger could make another file of this machine part of a
+    recording. Links within the file are fine.
+    """
+    import h5py
+
+    with h5py.File(path) as file:
+        groups: list[h5py.Group] = [file]
+        seen = {hash(file)}
+        while groups:
+            group = groups.pop()
+            for name in group:
+                if isinstance(link := group.get(name, getlink=True), h5py.ExternalLink):
+                    _refuse(f"{group.name.rstrip('/')}/{name}", "is a link to another file", link.filename)
+                if not isinstance(link, h5py.HardLink):
+                    continue  # leads to a place in this file that is visited anyway
+                item = group[name]
+                if isinstance(item, h5py.Group):
+                    if hash(item) not in seen:  # the same for the same place in the file
+                        seen.add(hash(item))
+                        groups.append(item)
+                elif isinstance(item, h5py.Dataset):
+                    _check_dataset(item)
+
+
+def check_size(shape: tuple[int, ...], dtype: Any, what: str) -> None:
+    """Refuse an array that is declared to be larger than this machine's memory."""
+    size, memory = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize, physical_memory()
+    if memory is not None and size > memory:
+        raise FileContentError(
+            f"{what} is declared with shape {tuple(shape)}, {size / 2**30:,.0f} GiB, and this machine has "
+            f"{memory / 2**30:,.0f}. Either the file is damaged, or it has to be read in parts."
+        )
+
+
+def _check_dataset(item: Any) -> None:
+    if item.external:
+        _refuse(item.name, "has its data in another file", item.external[0][0])
+    if item.is_virtual:
+        elsewhere = [source.file_name for source in item.virtual_sources() if source.file_name != "."]
+        if elsewhere:
+            _refuse(item.name, "is put together from other files", elsewhere[0])
+
+
+def _refuse(name: str, why: str, where: Any) -> None:
+    raise FileContentError(
+        f"{name} {why} ({where}), which is not followed: a file from elsewhere could show any file of this "
+        "machine. Copy the data into the file itself: h5py's File.copy does, with expand_external=True."
+    )

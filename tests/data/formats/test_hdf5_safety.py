@@ -1,0 +1,93 @@
+"""HDF5 files that reach for other files, or claim more than memory holds, are refused; honest ones are read."""
+
+import h5py
+import numpy as np
+import pytest
+
+import ascribo as asc
+from ascribo.data.formats import hdf5_safety
+
+SECRET = np.arange(40, dtype=np.float32).reshape(20, 2)
+
+
+@pytest.fixture
+def secret(tmp_path):
+    (tmp_path / "secret.bin").write_bytes(SECRET.tobytes())
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["X"] = SECRET
+    return tmp_path
+
+
+def external_storage(file, folder):
+    file.create_dataset("X", (20, 2), "f4", external=[(str(folder / "secret.bin"), 0, SECRET.nbytes)])
+
+
+def external_link(file, folder):
+    file["X"] = h5py.ExternalLink(str(folder / "secret.h5"), "/X")
+
+
+def external_link_deep_inside(file, folder):
+    file["X"] = SECRET
+    file.create_group("a/b")["c"] = h5py.ExternalLink("secret.h5", "/X")
+
+
+def virtual_dataset(file, folder):
+    layout = h5py.VirtualLayout((20, 2), "f4")
+    layout[:] = h5py.VirtualSource(str(folder / "secret.h5"), "X", (20, 2))
+    file.create_virtual_dataset("X", layout)
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".mat", ".nwb"])
+@pytest.mark.parametrize("make", [external_storage, external_link, external_link_deep_inside, virtual_dataset])
+def test_other_files_are_never_read(secret, make, suffix):
+    if suffix == ".nwb":
+        pytest.importorskip("pynwb")
+    path = secret / f"mine{suffix}"
+    with h5py.File(path, "w") as file:
+        make(file, secret)
+    with pytest.raises(ValueError, match=r"secret\.(bin|h5)\), which is not followed"):
+        asc.read(path, **({"bin_size": 0.1} if suffix == ".nwb" else {}))
+
+
+def test_links_within_a_file_and_circles_of_groups_are_fine(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["one/X"] = SECRET
+        file["one/again"] = file["one"]  # a circle
+        file["soft"] = h5py.SoftLink("/one/X")
+    hdf5_safety.check_hdf5(tmp_path / "a.h5")
+    assert asc.read(tmp_path / "a.h5", channels="one/X").X.shape == (20, 2)
+
+
+def test_declared_terabytes_are_not_tried(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", (2**33, 1000), "f4", chunks=(100, 1000))  # nothing of it is written
+    with pytest.raises(ValueError, match=r"X is declared with shape \(8589934592, 1000\), 32,000 GiB"):
+        asc.read(tmp_path / "a.h5")
+
+
+def test_an_npz_with_a_header_of_terabytes(tmp_path):
+    import io
+    import zipfile
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**33, 1000)})
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+    with pytest.raises(ValueError, match="X is declared with shape"):
+        asc.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_flipped_bytes_end_in_one_kind_of_error(tmp_path, seed):
+    path, rng = tmp_path / "a.h5", np.random.default_rng(seed)
+    with h5py.File(path, "w") as file:
+        file["X"] = SECRET
+        file["x"] = SECRET[:, 0]
+    damaged = bytearray(path.read_bytes())
+    for place in rng.integers(0, len(damaged), 20):
+        damaged[place] ^= int(rng.integers(1, 256))
+    path.write_bytes(damaged)
+    try:
+        asc.read(path)
+    except ValueError as error:
+        assert str(path) in str(error)
