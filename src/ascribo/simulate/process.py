@@ -112,20 +112,21 @@ def process(
     bounds: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> Process:
-    """A generative process: latents from a marginal, positives from a conditional around them, mixed to observations.
+    """A generative process: latents, positives around them, and a mixing from latents to observations.
 
     Parameters
     ----------
-    space : of the latents. "sphere": unit vectors. "box": every coordinate within `bounds`. "unbounded": any numbers.
+    space : of the latents. "sphere": unit vectors. "box": every coordinate within `bounds`. "unbounded": any
+        numbers.
     dim : number of latents; on a sphere the coordinates of the unit vector.
-    marginal : "uniform" (sphere or box), "normal" or "laplace" with width `marginal_scale` (1 if it is None). They are
-        centred on 0, on the middle of the box (and truncated to it), or on the pole (1, 0, ..., 0) of the sphere (and
-        projected on it).
+    marginal : "uniform" (sphere or box), "normal" or "laplace" with width `marginal_scale` (1 if it is None). They
+        are centred on 0, on the middle of the box (and truncated to it), or on the pole (1, 0, ..., 0) of the
+        sphere (and projected on it).
     conditional : of a positive, around its latent. "von_mises_fisher" with `concentration` (sphere), or "normal",
-        "laplace" or "generalized_normal" with `scale`: truncated to the box coordinate by coordinate, or projected on
+        "laplace" or "generalized_normal" with `scale`: truncated to the box by coordinate, or projected on
         the sphere.
-    scale : the standard deviation of "normal"; the number by which distances are divided in the density of the others,
-        exp(-(|z - z̃| / scale)^exponent), where "laplace" has exponent 1.
+    scale : the standard deviation of "normal"; the number by which distances are divided in the density of the
+        others, exp(-(|z - z̃| / scale)^exponent), where "laplace" has exponent 1.
     exponent : β, of "generalized_normal" alone.
     layers, channels, slope : of the mixing, see `leaky_mixing`: a random invertible network.
     mixing : instead of that network, a function of your own from latents (n, dim) to observations (n, channel).
@@ -156,7 +157,7 @@ def process(
         mixing = leaky_mixing(dim, layers, channels=channels, slope=slope, seed=seed)
         channels = mixing.channels
     elif channels is not None:
-        raise ValueError(f"channels={channels!r}: a mixing of your own has the observations it returns; leave it out.")
+        raise ValueError(f"channels={channels!r}: a mixing of your own says how many there are; leave it out.")
     made = Process(space, dim, channels or dim, own, around, mixing, (bounds[0], bounds[1]), layers, seed)
     if isinstance(mixing, LeakyMixing):
         return made

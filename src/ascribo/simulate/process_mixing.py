@@ -19,8 +19,8 @@ MixingFunction = Callable[[Tensor], Tensor]
 class LeakyMixing:
     """Linear layers without bias, leaky rectifiers between them.
 
-    weights : for each layer (channel, input), or (model, channel, input) for a stack of mixings. slope : of the rectifier
-        on its negative side.
+    weights : for each layer (channel, input), or (model, channel, input) for a stack of mixings. slope : of the
+        rectifier on its negative side.
 
     >>> mixing = LeakyMixing([torch.eye(2), -torch.eye(2)])
     >>> mixing(torch.tensor([[1.0, -1.0]]))
@@ -78,13 +78,14 @@ def leaky_mixing(
 ) -> LeakyMixing:
     """A random invertible network, as Zimmermann et al. (2021) use it.
 
-    The weights of a layer are uniform from -1 to 1, its columns have length 1, and it is the best conditioned of many
-    draws. With `channels` above `dim` the first layer widens (Schneider et al. 2025, appendix B.1).
+    The weights of a layer are uniform from -1 to 1, its columns have length 1, and it is the best conditioned of
+    many draws. With `channels` above `dim` the first layer widens (Schneider et al. 2025, appendix B.1).
 
     Parameters
     ----------
     dim, channels : latents and observations; None: as many observations as latents.
-    layers : linear layers; between them are leaky rectifiers of the given slope. With one layer the mixing is linear.
+    layers : linear layers; between them are leaky rectifiers of the given slope. With one layer the mixing is
+        linear.
     seed : different seeds have different weights.
     draws : how many matrices each layer is chosen from. None: 3,000 for 10 dimensions, fewer for more.
 
@@ -106,15 +107,15 @@ def leaky_mixing(
 def check_injective(mixing: MixingFunction, latents: Tensor) -> int:
     """Refuse a mixing that is not one to one near the given latents (n, dim); return its number of observations.
 
-    The Jacobian must have full rank everywhere, and if there are as many observations as latents its determinant must
-    have one sign: a map that folds has both. Maps that meet themselves elsewhere pass.
+    The Jacobian must have full rank everywhere, and if there are as many observations as latents its determinant
+    must have one sign: a map that folds has both. Maps that meet themselves elsewhere pass.
 
     >>> check_injective(lambda z: z**3 + z, torch.randn(50, 2, dtype=torch.float64))
     2
     >>> check_injective(torch.abs, torch.randn(50, 2, dtype=torch.float64))
     Traceback (most recent call last):
     ...
-    ValueError: mixing: it folds (the determinant of its Jacobian has both signs), so that different latents give the ...
+    ValueError: mixing: it folds (the determinant of its Jacobian has both signs), so that different ...
     """
     x = mixing(latents)
     if x.ndim != 2 or len(x) != len(latents) or not torch.isfinite(x).all():
