@@ -2,6 +2,7 @@
 
 - `regcl`: the tables and figures of Schneider et al. (2025), and what they leave open.
 - `validation`: whether ascribo's own calls and tests keep their promises, on simulated and on real recordings.
+- `inversion`: when contrastive learning finds the true latents (Zimmermann et al. 2021 and 2020).
 - `labelfree`: explaining encoders without labels, after Crabbé & van der Schaar (2022).
 - `shared`: the machinery of all of them; nothing in it knows of a particular experiment.
 """
@@ -64,6 +65,14 @@ EXPERIMENTS = {
     "navigation-timing": Entry(
         "regcl.navigation_timing",
         "training and attribution times beside cebra and captum (Schneider et al. 2025, tables 4 and 5)",
+    ),
+    "inversion": Entry(
+        "inversion.affine",
+        "latents up to an affine map, twelve processes (Zimmermann et al. 2021 and 2020, table 1)",
+    ),
+    "permutation": Entry(
+        "inversion.permutation",
+        "latents up to order, sign and scale, ten processes (Zimmermann et al. 2021, table 2)",
     ),
     "labelfree-consistency": Entry(
         "labelfree.consistency",

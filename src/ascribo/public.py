@@ -9,6 +9,7 @@ from .data.variables import align_variables
 from .evidence import select_dimension, shift_test
 from .metrics import decode_variables
 from .model.estimator import ContrastiveEmbedding
+from .model.inversion import invert_process
 from .model.loading import load
 from .model.sessions import SharedEmbedding
 from .networks.encoders import MLP, Convolution
@@ -45,6 +46,7 @@ __all__ = [
     "explain",
     "figures",
     "from_pynapple",
+    "invert_process",
     "load",
     "metrics",
     "read",

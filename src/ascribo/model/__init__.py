@@ -5,6 +5,7 @@
     goodness_of_fit.py                   how much each space tells on held-out time
     estimator.py                         `ContrastiveEmbedding`: fit, transform, score, attribute
     sessions/                            `SharedEmbedding`: several recordings in one embedding
+    inversion.py                         encoders of a generative process, scored against its latents
     saving.py, loading.py                a fitted estimator to a folder and back
     run_folder.py                        how such a folder is laid out
 

@@ -3,6 +3,7 @@
     training_problem.py, settings.py     what to train on what, and how
     batch_source.py                      where batches come from: all that training knows of the data
     recording_batches.py                 batches from recordings
+    process_batches.py                   batches from generative processes
     objective.py, jacobian_penalty.py    the regularized contrastive loss of a batch
     penalty_weight.py                    how the weight λ of the penalty is found
     stack_packing.py                     which models train together as one stack

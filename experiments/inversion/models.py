@@ -1,0 +1,155 @@
+"""Rows of the papers' tables: a generative process, a model of it, and the printed scores.
+
+A row is trained as one stack: five mixings, each with an encoder of its own, and the same supervised. The scores
+are on new samples; the affine map behind R² is fitted to other samples than it is scored on (the published code
+takes the same).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ascribo import figures
+from ascribo.model.inversion import Inversion, invert_process
+from ascribo.simulate.process import Process, process
+from ascribo.spaces.similarities import Lp
+from experiments.shared.rows import Case, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "CONDITIONALS",
+    "TRAINING",
+    "Setting",
+    "describe",
+    "draw_scores",
+    "fit_row",
+    "make_process",
+    "score_table",
+]
+
+CONDITIONALS: dict[str, dict[str, Any]] = {
+    "vMF(1)": {"conditional": "von_mises_fisher", "concentration": 1.0},
+    "vMF(10)": {"conditional": "von_mises_fisher", "concentration": 10.0},
+    "Laplace(0.05)": {"conditional": "laplace", "scale": 0.05},
+    "Normal(0.05)": {"conditional": "normal", "scale": 0.05},
+    "GenNorm(3; 0.05)": {"conditional": "generalized_normal", "exponent": 3.0, "scale": 0.05},
+    "Normal(1)": {"conditional": "normal", "scale": 1.0},
+}
+MARGINALS = {"Uniform": {}, "Normal(1)": {"marginal": "normal"}, "Laplace(1)": {"marginal": "laplace"}}
+SIMILARITIES: dict[str, Any] = {"vMF": "dot", "Normal": "squared_l2", "Laplace": Lp(1), "GenNorm(3)": Lp(3)}
+TRAINING = {
+    **{"dim": 10, "seeds": 5, "steps": 6_000, "batch_size": 2048, "learning_rate": 1e-2, "width": 30},
+    **{"supervised_steps": 2_000},
+}
+"""What cases share: latents, mixings, training steps, references in each, hidden units for each latent in each of
+three layers, and training steps of the supervised encoder (0: none). The papers: 300,000 steps of 6,144 references, five
+to six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of a table. The names are the papers'; conditional and model are keys of the tables above.
+
+    printed : the papers' score in percent, by number of layers of the mixing. matched : whether the theorem's
+        assumptions hold. identified : up to what the theory, or the paper's own experiment, says that latents are
+        found.
+    """
+
+    space: str
+    marginal: str
+    conditional: str
+    output: str
+    model: str
+    printed: Mapping[int, float]
+    matched: bool = False
+    identified: bool = True
+
+    @property
+    def name(self) -> str:
+        """Process and model in one line."""
+        return f"{self.space}, {self.marginal}, {self.conditional} → {self.output}, {self.model}"
+
+
+def make_process(setting: Setting, dim: int, layers: int, seed: int) -> Process:
+    """The generative process of a row."""
+    given = {**MARGINALS[setting.marginal], **CONDITIONALS[setting.conditional]}
+    return process(setting.space, dim=dim, layers=layers, seed=seed, **given)
+
+
+def fit_row(setting: Setting, case: Case) -> Row:
+    """Train the models of a row, and the supervised ones beside them; the scores of each mixing."""
+    began = time.monotonic()
+    first = make_process(setting, case["dim"], case["layers"], 0)
+    processes = [first.with_seed(seed) for seed in range(case["seeds"])]
+    common: dict[str, Any] = {
+        **{"similarity": SIMILARITIES[setting.model], "output": setting.output, "device": case["device"]},
+        **{"batch_size": case["batch_size"], "learning_rate": case["learning_rate"], "progress": False},
+        "widths": (case["width"] * case["dim"],) * 3,
+    }
+    found = invert_process(processes, steps=case["steps"], **common)
+    trained = time.monotonic()
+    row = {**case, "setting": setting.name, "printed": setting.printed.get(case["layers"])}
+    row |= {"matched": setting.matched, "identified": setting.identified, **_scores(found)}
+    if case["supervised_steps"]:
+        best = invert_process(processes, steps=case["supervised_steps"], supervised=True, **common)
+        row["supervised"] = {name: best.scores[name].tolist() for name in ("r2", "mcc")}
+    row["seconds"] = {"training": round(trained - began, 1), "all": round(time.monotonic() - began, 1)}
+    return row
+
+
+def _scores(found: Inversion) -> Row:
+    names = ("r2", "mcc", "mcc_spearman", "identity_r2", "alignment", "uniformity")
+    last = found.history[-100:].mean(0)
+    return {**{name: found.scores[name].tolist() for name in names}, "loss": [float(value) for value in last]}
+
+
+def score_table(rows: Sequence[Row], measure: str) -> pd.DataFrame:
+    """A line for each row: ours beside the printed score, in percent. measure : "r2" or "mcc"."""
+    lines = []
+    for row in rows:
+        ours = 100 * np.asarray(row[measure])
+        lines.append(
+            {
+                "process → model": row["setting"],
+                "layers": row["layers"],
+                "matched": "yes" if row["matched"] else "",
+                "identity R²": f"{100 * np.mean(row['identity_r2']):.1f}",
+                "supervised": f"{100 * np.mean(row['supervised'][measure]):.2f}" if "supervised" in row else "",
+                "ours": f"{ours.mean():.2f} ± {ours.std():.2f}",
+                "printed": "" if row["printed"] is None else f"{row['printed']:.2f}",
+                "seconds": row["seconds"]["all"],
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def draw_scores(rows: Sequence[Row], measure: str, label: str, ax: Axes | None = None) -> Axes:
+    """Every model as a dot, the printed score as a line, row by row."""
+    ax = figures.new_axes(ax, (7.5, 1.2 + 0.27 * len(rows)))
+    for k, row in enumerate(rows):
+        colour = figures.PALETTE[0] if row["identified"] else figures.PALETTE[1]
+        ax.scatter(100 * np.asarray(row[measure]), [k] * len(row[measure]), s=16, color=colour, zorder=3)
+        if row["printed"] is not None:
+            ax.plot([row["printed"]] * 2, [k - 0.35, k + 0.35], color=figures.INK, linewidth=1.2)
+    names = [f"{row['setting']} ({row['layers']} layers)" for row in rows]
+    ax.set_yticks(range(len(rows)), names, fontsize=7)
+    ax.invert_yaxis()
+    ax.set(xlabel=f"{label}, in percent; line: printed")
+    figures.tidy(ax)
+    return ax
+
+
+def describe(row: Row) -> str:
+    """One line about a finished row."""
+    return (
+        f"{row['setting']} ({row['layers']} layers): R² {np.mean(row['r2']):.4f}, MCC {np.mean(row['mcc']):.4f} "
+        f"({row['seconds']['all']} s)"
+    )

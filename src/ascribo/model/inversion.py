@@ -1,0 +1,194 @@
+"""Invert a generative process: train a stack of encoders on it, and say how far they found its latents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from ..kernels.similarity_terms import Similarity
+from ..metrics.identifiability import held_out_r2, mean_correlation_coefficient
+from ..networks.outputs import Output, Sphere, as_output
+from ..simulate.process import Process
+from ..spaces.similarities import as_similarity
+from ..support.compute import resolve_device
+from ..training.dispatch import train_source
+from ..training.penalty_weight import Constant
+from ..training.settings import Settings
+from ..training.process_batches import ProcessSource, initial_temperature
+
+__all__ = ["Inversion", "invert_process"]
+
+NEGATIVES = ("references", "independent")
+SAMPLES = 10_000
+"""New samples that the models are scored on, half of them to fit the affine map."""
+PAIRS = 4_000
+"""New pairs that the terms of the loss are computed from, with as many negatives."""
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """A stack of encoders of a generative process, and how far they found its latents.
+
+    scores : a row for each model: seed (of the process), r2 (of the latents by an affine map of the embedding, on
+        samples that the map was not fitted to), mcc and mcc_spearman (mean correlation of matched latents and
+        dimensions), identity_r2 (r2 of the observations as they are), and, unless supervised, the two terms of the
+        contrastive loss on new samples.
+    latents : (model, sample, dim), what the scores were computed from, and embedding : (model, sample, dim).
+    history : the loss at every training step, (step, model).
+    temperature : by which ψ was divided.
+    parameters : of the encoders and of their output, such as a learned radius, each (model, ...).
+    """
+
+    scores: pd.DataFrame
+    latents: np.ndarray
+    embedding: np.ndarray
+    history: np.ndarray
+    temperature: float
+    parameters: Mapping[str, Tensor]
+    _source: ProcessSource = field(repr=False)
+
+    def embed(self, latents: Tensor) -> Tensor:
+        """h = f∘g: the embedding (model, n, dim) of the observations of latents (n, dim) or (model, n, dim)."""
+        models = len(self.scores)
+        own = latents if latents.ndim == 3 else latents.expand(models, *latents.shape)
+        with torch.no_grad():
+            return self._source.embed(self.parameters, self._source.observe(own.float()))
+
+
+def invert_process(
+    process: Process | Sequence[Process],
+    *,
+    similarity: str | Similarity,
+    output: str | Output,
+    seeds: int = 1,
+    steps: int = 3000,
+    batch_size: int = 1024,
+    learning_rate: float = 1e-2,
+    widths: Sequence[int] | None = None,
+    temperature: float | None = None,
+    negatives: str = "references",
+    count_positive: bool = True,
+    alpha: float = 0.5,
+    supervised: bool = False,
+    random_state: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+) -> Inversion:
+    """Train encoders on a generative process by contrastive learning, and score them against its latents.
+
+    Parameters
+    ----------
+    process : a process, or several with one distribution of latents and different mixings (`process.with_seed`).
+    similarity : ψ of the model. "dot" is a von Mises-Fisher conditional, "squared_l2" a normal one,
+        `ascribo.Lp(1)` a Laplace one and `ascribo.Lp(β)` a generalized normal one.
+    output : "sphere", "box" (whose sides are learned) or "unbounded"; or an object of `ascribo.networks.outputs`,
+        such as `Sphere(learned=True)` for a learned radius.
+    seeds : encoders for each process. They train together, as one stack.
+    steps, batch_size, learning_rate : of training; the rate falls along a cosine in the second half.
+    widths : of the hidden layers; None: 20 · dim three times.
+    temperature : by which ψ is divided. None: 1 for "dot"; else such that outputs of variance 1 match the process.
+    negatives : "references" of the same batch, each with itself too, as in the published code; or "independent"
+        ones. The first is biased a little and learns much faster: the pair with itself keeps the pull on positives
+        strong where no negative is near.
+    count_positive : whether the positive is in the denominator of InfoNCE. Without it and with independent
+        negatives the loss has no lower bound.
+    alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70; 0.5
+        is InfoNCE).
+    supervised : train the same encoder to predict the latents instead, an upper bound of what it can find.
+    random_state : initial weights, batches and the samples of the scores depend on it.
+
+    Returns
+    -------
+    Inversion, with `scores`.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> made = asc.simulate.process("box", dim=2, conditional="laplace", scale=0.1, layers=2)
+    >>> quick = dict(steps=150, batch_size=128, progress=False)
+    >>> found = invert_process(made, similarity=asc.Lp(1), output="unbounded", **quick)
+    >>> bool(found.scores["mcc"][0] > 0.9)
+    True
+    """
+    processes = [process] if isinstance(process, Process) else list(process)
+    psi, where = as_similarity(similarity), as_output(output)
+    _check(processes, psi, where, negatives, alpha, {"seeds": seeds, "steps": steps, "batch_size": batch_size})
+    scale = initial_temperature(processes[0], psi) if temperature is None else float(temperature)
+    if not scale > 0:
+        raise ValueError(f"temperature={temperature!r}: expected a number above 0.")
+    stack = [own for own in processes for _ in range(seeds)]
+    models = [int(state) for state in np.random.SeedSequence(random_state).generate_state(len(stack))]
+    chosen = resolve_device(device)
+    source = ProcessSource(
+        *(stack, models),
+        widths=(20 * processes[0].dim,) * 3 if widths is None else widths,
+        output=where,
+        similarity=psi,
+        temperature=scale,
+        negatives=negatives,
+        count_positive=count_positive,
+        alpha=alpha,
+        supervised=supervised,
+        device=chosen,
+    )
+    settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=str(chosen))
+    trained = train_source(source, settings, progress=progress)
+    parameters = {name: value.to(chosen) for name, value in trained.parameters.items()}
+    kind = "mse" if supervised else "infonce"
+    return _score(source, parameters, trained.history[kind][..., 0], scale, random_state)
+
+
+def _score(
+    source: ProcessSource, parameters: Mapping[str, Tensor], history: np.ndarray, scale: float, seed: int
+) -> Inversion:
+    rng = torch.Generator(source.device).manual_seed(seed + 2**32)
+    pairs = source.process.sample_pairs((len(source.processes), SAMPLES), rng)
+    with torch.no_grad():
+        seen = source.observe(pairs[0])
+        embedded = [source.embed(parameters, x) for x in (seen, source.observe(pairs[1]))]
+        near, positive = embedded
+        own = slice(0, PAIRS), slice(PAIRS, 2 * PAIRS)  # references, and other latents as negatives
+        terms = source.terms([near[:, own[0]], positive[:, own[0]], near[:, own[1]]])
+    truth, found, raw = (tensor.cpu().numpy() for tensor in (pairs[0], embedded[0], seen))
+    rows = []
+    for k, process in enumerate(source.processes):
+        row = {
+            "seed": process.seed,
+            "r2": held_out_r2(found[k], truth[k]),
+            "mcc": mean_correlation_coefficient(found[k], truth[k]),
+            "mcc_spearman": mean_correlation_coefficient(found[k], truth[k], "spearman"),
+            "identity_r2": held_out_r2(raw[k], truth[k]),
+        }
+        if not source.supervised:
+            row |= {"alignment": float(terms[0][k]), "uniformity": float(terms[1][k]) - float(np.log(PAIRS))}
+        rows.append(row)
+    return Inversion(pd.DataFrame(rows), truth, found, history, scale, parameters, source)
+
+
+def _check(
+    processes: Sequence[Process],
+    psi: Similarity,
+    where: Output,
+    negatives: str,
+    alpha: float,
+    counts: Mapping[str, int],
+) -> None:
+    if not processes:
+        raise ValueError("process: expected a generative process, or a list of them.")
+    if psi.on_sphere and not isinstance(where, Sphere):
+        raise ValueError(
+            f"similarity={psi!r} compares directions, and the output is {where!r}: use output='sphere', or a "
+            "similarity of distances such as 'squared_l2'."
+        )
+    if negatives not in NEGATIVES:
+        raise ValueError(f"negatives={negatives!r}: expected one of {list(NEGATIVES)}.")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha={alpha!r}: expected a weight above 0 and below 1.")
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}={value!r}: expected an integer of at least 1.")

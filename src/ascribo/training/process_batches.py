@@ -1,0 +1,218 @@
+"""Batches of generative processes: new latents at every step, mixed on the device where they are drawn.
+
+A stack has one model for each process. The processes have one distribution of latents, and each its own mixing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .. import kernels
+from ..kernels.similarity_terms import Similarity
+from ..networks.encoders import MLP
+from ..networks.outputs import Output, Unbounded
+from ..networks.stack import Embedder
+from ..simulate.process import Process
+from ..simulate.process_mixing import LeakyMixing
+from ..spaces.time import Time
+from .objective import Loss
+from .random_numbers import Noise, chunk_seed
+
+__all__ = ["ProcessSource", "initial_temperature"]
+
+SAMPLES = 20_000
+"""Samples that means and scales of observations are estimated from."""
+GAIN = 1.4
+"""Of the orthogonal initial weights: signals keep their size through GELU layers."""
+
+
+def initial_temperature(process: Process, similarity: Similarity) -> float:
+    """The temperature at which a matching model has outputs of variance 1, from where training starts.
+
+    For ψ = -‖a - b‖ᵖ it is p E|z - z̃|ᵖ, the latents divided by their standard deviation; for the dot product 1.
+    Another temperature would only change the scale that the encoder has to learn.
+    """
+    exponent = float(getattr(similarity, "exponent", 2.0))
+    if not exponent:
+        return 1.0
+    latents, positives = process.sample_pairs(SAMPLES, 0)
+    steps = (latents - positives) / latents.std(0)
+    return float(exponent * steps.abs().pow(exponent).mean())
+
+
+class ProcessSource:
+    """A source of batches (`training.batch_source.DeviceSource`) for encoders of generative processes.
+
+    Parameters
+    ----------
+    processes : one for each model, of one distribution and one shape. seeds : of the models.
+    widths : of the hidden layers.
+    output : where the embedding lies.
+    similarity, temperature : ψ, which is divided by the temperature.
+    negatives : "references": those of the batch, each compared with itself too, as in the published code; the pair
+        with itself keeps the loss bounded and the pull on positives strong where no negative is near.
+        "independent": as many new latents, as in theory.
+    count_positive : whether the positive is in the denominator.
+    alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70). 0.5
+        is InfoNCE.
+    supervised : regress the latents instead; what is said of pairs is not used.
+    """
+
+    separable = True
+
+    def __init__(
+        self,
+        processes: Sequence[Process],
+        seeds: Sequence[int],
+        *,
+        widths: Sequence[int],
+        output: Output | None = None,
+        similarity: Similarity,
+        temperature: float = 1.0,
+        negatives: str = "references",
+        count_positive: bool = True,
+        alpha: float = 0.5,
+        supervised: bool = False,
+        device: torch.device | str = "cpu",
+    ):
+        first = processes[0]
+        same = lambda p: (p.space, p.dim, p.channels, p.marginal, p.conditional, p.bounds)  # noqa: E731
+        if any(same(other) != same(first) for other in processes):
+            raise ValueError(
+                "processes of one stack must have one space, distribution and size; only mixings differ."
+            )
+        self.processes, self.process, self.device = list(processes), first, torch.device(device)
+        self.seeds = [(int(seed),) for seed in seeds]
+        self.output, self.similarity, self.supervised = output or Unbounded(), similarity, supervised
+        self.temperature, self.negatives = float(temperature), negatives
+        self.count_positive, self.alpha = count_positive, alpha
+        self.objectives = [] if supervised else ["infonce"]
+        self.regressions = ["latents"] if supervised else []
+        self.rows = 1 if supervised else 3 if negatives == "independent" else 2
+        self._module = MLP(tuple(widths), limit="none").build(first.channels, first.dim)
+        self._embedder = Embedder(self._module, {"latents": Time(dim=first.dim)})
+        self._names = [name for name, _ in self._module.named_parameters()]
+        self._terms = ((similarity, slice(0, first.dim)),)
+        self._factor = similarity.rescale(self.temperature)
+        self._mixing = None
+        if all(isinstance(process.mixing, LeakyMixing) for process in processes):
+            stacked = LeakyMixing.stacked([process.mixing for process in processes])  # type: ignore[misc]
+            self._mixing = LeakyMixing([weight.float() for weight in stacked.weights], stacked.slope).to(device)
+        latents = torch.stack([process.sample(SAMPLES, 1) for process in processes]).to(device)
+        self._centre, self._scale = _whitening(self._mix(latents))
+        # a supervised model without bounds learns latents of mean 0 and variance 1
+        free = isinstance(self.output, Unbounded)
+        self._middle = latents.mean((0, 1)) if free else torch.zeros(first.dim, device=device)
+        self._spread = latents.std((0, 1)) if free else torch.ones(first.dim, device=device)
+
+    def initial(self) -> dict[str, Tensor]:
+        """The parameters before training: orthogonal weights, no bias, and what the output learns."""
+        seeds = [seed for (seed,) in self.seeds]
+        parameters = self._embedder.initial(self._module, seeds)
+        for k, seed in enumerate(seeds):
+            rng = torch.Generator().manual_seed(seed)
+            for name, value in parameters.items():
+                if name.endswith("bias"):
+                    value[k].zero_()
+                else:
+                    last = name == self._names[-2]
+                    nn.init.orthogonal_(value[k], 1.0 if last else GAIN, generator=rng)
+        return {**parameters, **self.output.initial(len(seeds), self.process.dim)}
+
+    def draw(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
+        """See `Source`: a batch is observations (model, row, batch, channel), rows being references, positives and,
+        where they are drawn anew, negatives. If supervised, the latents follow the channels."""
+        drawn = []
+        for seed in self.seeds:
+            rng = torch.Generator(self.device).manual_seed(chunk_seed(seed, start))
+            drawn.append(self._latents((steps,), batch, rng))
+        return self._observed(torch.stack(drawn)).transpose(0, 1).unbind()
+
+    def sampler(self, batch: int) -> Callable[[torch.Generator], Tensor]:
+        """See `DeviceSource`."""
+        return lambda rng: self._observed(self._latents((len(self.seeds),), batch, rng))
+
+    def loss(self, parameters: Mapping[str, Tensor], batch: Tensor, weight: Tensor, noise: Noise | None) -> Loss:
+        """See `Source`. There is no penalty."""
+        models, rows, size, _ = batch.shape
+        x, target = batch.split([self.process.channels, batch.shape[-1] - self.process.channels], -1)
+        z = self.embed(parameters, x.reshape(models, rows * size, -1))
+        nothing = z.new_zeros(models, 0)
+        if self.supervised:
+            error = (z - target.flatten(1, 2)).square().mean((1, 2))
+            return Loss(error.sum(), nothing, error.detach()[:, None], z.new_zeros(models))
+        alignment, uniformity = self.terms(z.split(size, 1))
+        total = 2 * ((1 - self.alpha) * alignment + self.alpha * uniformity)
+        contrast = (alignment + uniformity).detach()[:, None]
+        return Loss(total.sum(), contrast, nothing, z.new_zeros(models))
+
+    def terms(self, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The two terms of the contrastive loss of each model, whose sum is InfoNCE, at temperature 1.
+
+        rows : embeddings (model, B, dim) of references, positives and, if they are their own, negatives.
+        Returns the alignment -E ψ(z, z̃) and the uniformity E log Σ exp ψ(z, z⁻).
+        """
+        reference, positive, *own = (row * self._factor for row in rows)
+        negatives = own[0] if own else reference
+        aligned = self.similarity.rowwise(reference, positive)
+        uniform = kernels.log_sum_exp(reference, negatives, self._terms)
+        if self.count_positive:
+            uniform = torch.logaddexp(uniform, aligned) - np.log1p(1 / negatives.shape[1])  # chance stays log N
+        return -aligned.mean(-1), uniform.mean(-1)
+
+    def embed(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Embedding (model, B, dim) of observations (model, B, channel) as batches have them, whitened."""
+        own = {name: parameters[name] for name in self._names}
+        return self.output(parameters, self._embedder(own, x))
+
+    def observe(self, latents: Tensor) -> Tensor:
+        """Observations (model, ..., channel) of latents (model, ..., dim), whitened as in batches."""
+        x = self._mix(latents)
+        shape = (len(x), *(1,) * (x.ndim - 2), -1)
+        return (x - self._centre.view(shape)) @ self._scale.view(
+            len(x), *(1,) * (x.ndim - 3), *self._scale.shape[1:]
+        )
+
+    def digest(self) -> str:
+        """See `Source`."""
+        said = (self.seeds, self.output, self.similarity, self.temperature, self.negatives, self.rows)
+        more = (self.count_positive, self.alpha, self.supervised, self.process.marginal, self.process.conditional)
+        digest = hashlib.sha256(repr((*said, *more, str(self._module))).encode())
+        digest.update(self._scale.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+    def _latents(self, shape: tuple[int, ...], batch: int, rng: torch.Generator) -> Tensor:
+        """Latents (*shape, row, batch, dim)."""
+        if self.supervised:
+            return self.process.sample((*shape, 1, batch), rng)
+        rows = list(self.process.sample_pairs((*shape, batch), rng))
+        if self.negatives == "independent":
+            rows.append(self.process.sample((*shape, batch), rng))
+        return torch.stack(rows, len(shape))
+
+    def _observed(self, latents: Tensor) -> Tensor:
+        x = self.observe(latents)
+        return torch.cat([x, (latents - self._middle) / self._spread], -1) if self.supervised else x
+
+    def _mix(self, latents: Tensor) -> Tensor:
+        """Observations (model, ..., channel) of latents (model, ..., dim)."""
+        if self._mixing is None:
+            return torch.stack([own.mix(z) for own, z in zip(self.processes, latents, strict=True)])
+        flat = latents.reshape(len(latents), -1, latents.shape[-1])
+        return self._mixing(flat).view(*latents.shape[:-1], -1)
+
+
+def _whitening(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean (model, channel) and a matrix (model, channel, channel) after which observations have unit covariance.
+
+    Directions with less than a thousandth of the largest variance are not blown up to the whole of it.
+    """
+    centre = x.mean(1)
+    apart = x - centre[:, None]
+    values, vectors = torch.linalg.eigh(apart.mT @ apart / x.shape[1])
+    return centre, vectors / values.clamp_min(0).add(1e-3 * values[:, -1:]).sqrt()[:, None]

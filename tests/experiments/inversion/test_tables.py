@@ -1,0 +1,53 @@
+"""The tables of Zimmermann et al. with a tiny protocol."""
+
+import pytest
+
+from experiments.inversion import affine, permutation
+from experiments.inversion.models import make_process
+
+TINY = dict(dim=3, seeds=2, steps=30, batch_size=64, width=8, device="cpu", progress=False)
+
+
+@pytest.mark.parametrize(("module", "chosen"), [(affine, [0, 6, 10]), (permutation, [1, 7])])
+def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
+    result = module.run(tmp_path, settings=chosen, layers=[3], supervised_steps=20, **TINY)
+    assert [row["setting"] for row in result["rows"]] == [module.SETTINGS[k].name for k in chosen]
+    for row, k in zip(result["rows"], chosen, strict=True):
+        assert row["printed"] == module.SETTINGS[k].printed[3]
+        assert len(row["r2"]) == len(row["mcc"]) == len(row["supervised"]["r2"]) == 2
+    (table,) = module.tables(result).values()
+    assert len(table) == len(chosen) and (tmp_path / f"{result['experiment']}.png").exists()
+
+
+def test_every_process_of_the_tables_can_be_made():
+    for setting in (*affine.SETTINGS, *permutation.SETTINGS):
+        made = make_process(setting, dim=3, layers=2, seed=0)
+        assert made.mix(made.sample(5)).shape == (5, 3)
+
+
+def row(setting, score, measure, identified=True, matched=True):
+    return {
+        "setting": setting,
+        "layers": 3,
+        "printed": 99.0,
+        "matched": matched,
+        "identified": identified,
+        measure: score,
+    }
+
+
+def test_verdicts():
+    full, short = {"dim": 10}, {"dim": 5}
+    rows = [row("a", [0.988], "r2"), row("b", [0.98], "r2"), row("c", [0.98], "r2", matched=False)]
+    assert affine.conclude({"protocol": full, "rows": rows})["summary"]["missed"] == [
+        "b (3 layers)",
+        "c (3 layers)",
+    ]
+    said = affine.conclude({"protocol": short, "rows": rows})["summary"]
+    assert said == {"judged": 2, "reached": 0, "missed": ["a (3 layers)", "b (3 layers)"]}
+    rows = [
+        row("a", [0.988], "mcc"),
+        row("b", [0.7], "mcc", identified=False),
+        row("c", [0.9], "mcc", identified=False),
+    ]
+    assert permutation.conclude({"protocol": full, "rows": rows})["summary"]["missed"] == ["c"]

@@ -1,0 +1,162 @@
+"""Encoders of small generative processes find their latents, as far as theory says and no further."""
+
+import numpy as np
+import pytest
+import torch
+
+import ascribo as asc
+from ascribo.networks.outputs import Sphere
+from ascribo.spaces.similarities import SquaredL2
+from ascribo.training.batch_source import DeviceSource
+from ascribo.training.process_batches import ProcessSource, initial_temperature
+
+QUICK = dict(device="cpu", progress=False, batch_size=256)
+
+
+def box(**given):
+    return asc.simulate.process("box", **{"dim": 3, "layers": 2, "seed": 1, "scale": 0.1, **given})
+
+
+@pytest.fixture(scope="module")
+def laplace():
+    made = box(conditional="laplace")
+    return asc.invert_process(
+        [made, made.with_seed(2)], similarity=asc.Lp(1), output="unbounded", steps=300, **QUICK
+    )
+
+
+def test_laplace_pairs_identify_up_to_permutation(laplace):
+    assert laplace.scores["mcc"].min() > 0.97 and laplace.scores["r2"].min() > 0.95
+    assert laplace.scores["identity_r2"].max() < 0.95
+    assert laplace.scores["seed"].tolist() == [1, 2]
+    assert laplace.embedding.shape == laplace.latents.shape == (2, 10_000, 3)
+    assert laplace.history.shape == (300, 2)
+    assert np.mean(laplace.history[-20:]) < np.mean(laplace.history[:2]) - 0.5
+
+
+def test_the_embedding_of_given_latents(laplace):
+    z = laplace.embed(torch.from_numpy(laplace.latents[:, :100])).numpy()
+    np.testing.assert_allclose(z, laplace.embedding[:, :100], rtol=1e-4, atol=1e-4)
+    assert laplace.embed(torch.rand(7, 3)).shape == (2, 7, 3)
+
+
+def test_normal_pairs_identify_up_to_rotation_unless_the_output_is_a_box():
+    made = [box(conditional="normal", seed=seed) for seed in range(2)]
+    free, bound = (
+        asc.invert_process(made, similarity="squared_l2", output=output, steps=300, **QUICK).scores
+        for output in ("unbounded", "box")
+    )
+    assert free["r2"].min() > 0.97 and free["mcc"].mean() < 0.95
+    assert bound["mcc"].mean() > 0.97
+
+
+def test_a_learned_radius_is_the_root_of_temperature_times_concentration():
+    made = asc.simulate.process("sphere", dim=3, concentration=6.0, layers=1)
+    found = asc.invert_process(
+        made,
+        similarity="dot",
+        output=Sphere(1.0, learned=True),
+        temperature=0.5,
+        negatives="independent",
+        steps=300,
+        **QUICK,
+    )
+    assert found.parameters["radius"].item() == pytest.approx(np.sqrt(0.5 * 6.0), rel=0.03)
+    assert found.scores["r2"][0] > 0.99
+
+
+def test_supervised_models_are_the_upper_bound():
+    made = [box(conditional="normal", seed=seed) for seed in (1, 2)]
+    found = asc.invert_process(
+        made, similarity="squared_l2", output="unbounded", supervised=True, steps=300, **QUICK
+    )
+    assert found.scores["mcc"].min() > 0.99 and "alignment" not in found.scores
+
+
+def test_a_model_is_the_same_in_any_company_and_again():
+    made = box(conditional="normal")
+    alone, company = (
+        asc.invert_process(made, similarity="squared_l2", output="unbounded", seeds=seeds, steps=20, **QUICK)
+        for seeds in (1, 2)
+    )
+    np.testing.assert_allclose(alone.history[:, 0], company.history[:, 0], rtol=1e-4)
+    again = asc.invert_process(made, similarity="squared_l2", output="unbounded", steps=20, **QUICK)
+    assert np.array_equal(alone.history, again.history)
+
+
+def test_more_uniformity_spreads_and_more_alignment_gathers():
+    made = box(conditional="normal")
+    tight, wide = (
+        asc.invert_process(
+            made, similarity="squared_l2", output="unbounded", alpha=alpha, steps=100, **QUICK
+        ).scores
+        for alpha in (0.3, 0.7)
+    )
+    assert wide["uniformity"][0] < tight["uniformity"][0] and wide["alignment"][0] > tight["alignment"][0]
+
+
+@pytest.mark.parametrize("negatives", ["references", "independent"])
+@pytest.mark.parametrize("count_positive", [True, False])
+def test_the_loss_is_its_definition(negatives, count_positive):
+    source = ProcessSource(
+        [box(conditional="normal")], [0], widths=(8,), similarity=SquaredL2(), negatives=negatives,
+        temperature=0.3, count_positive=count_positive, alpha=0.8,
+    )  # fmt: skip
+    assert isinstance(source, DeviceSource)
+    parameters = source.initial()
+    batch = source.draw(0, 1, 40)[0]
+    found = source.loss(parameters, batch, torch.zeros(1), None)
+    rows = source.embed(parameters, batch.flatten(1, 2))[0].double().split(40)
+    far = torch.cdist(rows[0], rows[2] if negatives == "independent" else rows[0]) ** 2 / 0.3
+    near = (rows[0] - rows[1]).square().sum(-1) / 0.3
+    total = (-far).exp().sum(1) + (count_positive * (-near).exp())
+    uniformity = total.log().mean() - (np.log(41 / 40) if count_positive else 0)
+    assert found.infonce.item() == pytest.approx(float(near.mean() + uniformity), rel=1e-5)
+    assert found.total.item() == pytest.approx(float(2 * (0.2 * near.mean() + 0.8 * uniformity)), rel=1e-5)
+
+
+def test_observations_of_batches_are_white_and_of_their_own_process():
+    made = [box(conditional="normal", seed=seed, channels=6) for seed in (1, 2)]
+    source = ProcessSource(made, [0, 1], widths=(8,), similarity=SquaredL2())
+    x = source.observe(torch.stack([made[0].sample(5000, 3)] * 2))
+    assert not torch.allclose(x[0], x[1])
+    for own in x:
+        spread = torch.linalg.eigvalsh(torch.cov(own.T))
+        assert spread.max() < 1.1 and spread[3:].min() > 0.5
+    host = source.draw(0, 2, 16)
+    assert len(host) == 2 and host[0].shape == (2, 2, 16, 6)
+    assert source.sampler(16)(torch.Generator().manual_seed(0)).shape == (2, 2, 16, 6)
+
+
+def test_the_initial_temperature_matches_outputs_of_variance_1():
+    made = box(conditional="normal", scale=0.02)
+    assert initial_temperature(made, SquaredL2()) == pytest.approx(2 * 0.02**2 * 12, rel=0.05)
+    assert initial_temperature(made, asc.Lp(1)) == pytest.approx(np.sqrt(2 / np.pi) * 0.02 * np.sqrt(12), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (dict(similarity="dot"), "use output='sphere'"),
+        (dict(output="torus"), "expected one of"),
+        (dict(negatives="hard"), "expected one of"),
+        (dict(alpha=1.0), "above 0 and below 1"),
+        (dict(steps=0), "at least 1"),
+        (dict(temperature=0.0), "above 0"),
+    ],
+)
+def test_bad_input_is_refused_in_words(given, said):
+    with pytest.raises(ValueError, match=said):
+        asc.invert_process(
+            box(conditional="normal"), **{"similarity": "squared_l2", "output": "unbounded", **QUICK, **given}
+        )
+
+
+def test_processes_of_one_stack_have_one_distribution():
+    with pytest.raises(ValueError, match="only mixings differ"):
+        asc.invert_process(
+            [box(conditional="normal"), box(conditional="laplace")],
+            similarity="squared_l2",
+            output="unbounded",
+            **QUICK,
+        )
