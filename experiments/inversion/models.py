@@ -50,8 +50,8 @@ TRAINING = {
     **{"supervised_steps": 2_000},
 }
 """What cases share: latents, mixings, training steps, references in each, hidden units for each latent in each of
-three layers, and training steps of the supervised encoder (0: none). The papers: 300,000 steps of 6,144 references, five
-to six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4."""
+three layers, and training steps of the supervised encoder (0: none). The papers: 300,000 steps of 6,144 references,
+six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4."""
 
 
 @dataclass(frozen=True)
