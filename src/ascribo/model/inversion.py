@@ -18,8 +18,8 @@ from ..spaces.similarities import as_similarity
 from ..support.compute import resolve_device
 from ..training.dispatch import train_source
 from ..training.penalty_weight import Constant
-from ..training.settings import Settings
 from ..training.process_batches import ProcessSource, initial_temperature
+from ..training.settings import Settings
 
 __all__ = ["Inversion", "invert_process"]
 
