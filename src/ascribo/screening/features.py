@@ -9,10 +9,6 @@ from scipy import signal, stats
 
 __all__ = ["averages", "components", "dummies", "earlier", "normal_scores", "standardise", "trend", "waves"]
 
-SORTED = 200_000
-"""Time steps that ranks are taken from; in longer recordings from so many, evenly spaced."""
-
-
 def standardise(values: np.ndarray) -> np.ndarray:
     """Columns of mean 0 and variance 1, zeros where nothing changes; NaN is left out and becomes 0.
 
@@ -38,7 +34,8 @@ def waves(values: np.ndarray, count: int, low: float, high: float, seed: int = 0
     frequency = np.geomspace(low, high, count)
     direction = rng.standard_normal((values.shape[1], count))
     direction *= frequency / np.linalg.norm(direction, axis=0)
-    phase, height = values @ direction, np.minimum(1, 1 / frequency)
+    phase = values.astype(np.float32, copy=False) @ direction.astype(np.float32)
+    height = np.minimum(1, 1 / frequency).astype(np.float32)
     return np.concatenate([height * np.cos(phase), height * np.sin(phase)], axis=1)
 
 
@@ -61,14 +58,22 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
 
     Outliers lose their weight, and what a channel says about a variable is kept.
     """
-    out = np.empty(channels.shape, dtype=np.float32)
-    few = np.linspace(0, len(channels) - 1, min(len(channels), SORTED)).astype(int)
-    for k in range(channels.shape[1]):
-        ordered = np.sort(channels[few, k])
-        below = np.searchsorted(ordered, channels[:, k], side="left")
-        rank = (below + np.searchsorted(ordered, channels[:, k], side="right")) / 2
-        out[:, k] = stats.norm.ppf(np.clip(rank, 0.5, len(few) - 0.5) / len(few))
-    return standardise(out).astype(np.float32)
+    steps, columns = len(channels), np.ascontiguousarray(channels.T)
+    out = np.empty(columns.shape, dtype=np.float32)
+    normal = stats.norm.ppf((np.arange(steps) + 0.5) / steps).astype(np.float32)
+    for column, ranked in zip(columns, out, strict=True):
+        order = np.argsort(column)
+        ordered = column[order]
+        new = np.r_[True, ordered[1:] != ordered[:-1]]
+        if new.all():
+            ranked[order] = normal
+        else:
+            starts = np.flatnonzero(new)
+            middle = (starts + np.r_[starts[1:], steps]) / 2
+            ranked[order] = stats.norm.ppf(middle / steps)[np.cumsum(new) - 1]
+    centred = out - out.mean(1, keepdims=True)
+    spread = centred.std(1, keepdims=True)
+    return np.ascontiguousarray((centred / np.where(spread > 0, spread, np.inf)).T)
 
 
 def components(channels: np.ndarray, count: int) -> np.ndarray:
@@ -83,14 +88,16 @@ def averages(values: np.ndarray, decay_times: Sequence[float], first: np.ndarray
 
     decay_times : in time steps; at an epoch's first step the average is the value there.
     """
-    out = np.empty((*values.shape, len(decay_times)), dtype=np.float32)
+    out = np.empty((len(decay_times), values.shape[1], len(values)), dtype=np.float32)
+    rows = np.ascontiguousarray(values.T, dtype=np.float32)
     starts = np.unique(first)
     for a, b in zip(starts, [*starts[1:], len(first)], strict=True):
         for k, tau in enumerate(decay_times):
-            decay = np.exp(-1 / tau)
-            begin = decay * values[a : a + 1]
-            out[a:b, :, k] = signal.lfilter([1 - decay], [1, -decay], values[a:b], axis=0, zi=begin)[0]
-    return out
+            decay = np.exp(-1 / tau, dtype=np.float32)
+            weights, feedback = np.array([1 - decay]), np.array([1, -decay])
+            begin = decay * rows[:, a : a + 1]
+            out[k, :, a:b] = signal.lfilter(weights, feedback, rows[:, a:b], axis=1, zi=begin)[0]
+    return np.ascontiguousarray(out.transpose(2, 1, 0))
 
 
 def dummies(values: np.ndarray, most: int) -> np.ndarray:

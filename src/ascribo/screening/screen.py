@@ -26,7 +26,7 @@ from .questions import (
     run_starts,
     whiten,
 )
-from .regression import Residuals, block_sums, fit_residuals, history_gain
+from .regression import Residuals, block_sums, choose_penalties, fit_residuals, residual_products
 from .sign_flips import p_values, quadratic_form
 
 __all__ = ["Screening", "screen"]
@@ -50,6 +50,8 @@ CERTAIN = 4.0
 """Standard errors by which the channels' past must tell it."""
 GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
+LOOKED_AT = 5_000
+"""Time steps from which it is judged whether a variable has an innovation."""
 LABELS = 40
 FLIPS = 20_000
 
@@ -196,12 +198,13 @@ def _variable(
     lag = choose_lag(values, first)
     own = Variable(values, categorical, earlier(first, lag), lag, True, seldom)
     rows = np.flatnonzero(known)
+    rows = rows[:: max(1, len(rows) // LOOKED_AT)]
     alone = Question(own, {}, None, np.zeros((len(values), 1), np.float32), first, first)
     sums = block_sums(
         lambda r: (alone.parts(r)[0], np.zeros((len(r), 0)), values[r], values[r][:, :1]),
         np.array_split(rows, BLOCKS),
     )
-    left, total = np.trace(fit_residuals(sums, FOLDS).ff), np.trace(sums.ff.sum(0))
+    left, total = np.trace(residual_products(sums)), np.trace(sums.ff.sum(0))
     change = np.square(values[rows] - values[own.past[rows]]).sum()
     return replace(own, innovation=bool(left > NEW * total or left > NEW_OF_CHANGE * change > 0))
 
@@ -263,25 +266,23 @@ def _ask(
         )
         notes.append(Note(name, "no innovation", text))
         sums = block_sums(Question(variable, others, None, scores, first, last).parts, blocks)
-        return fit_residuals(sums, FOLDS), "level"
-    sums = None
+        return fit_residuals(sums, choose_penalties(sums, 1), FOLDS), "level"
     for reach in (0, REACH):
         past = np.maximum(variable.past - 2 * reach, first)
         whitened = whiten(scores, first, past, blocks)
         question = Question(variable, others, channel_history(scores, first, past), whitened, first, last, reach)
         sums = block_sums(question.parts, blocks)
-        gain, certain = history_gain(sums, variable.values.shape[1])
-        if gain <= AHEAD or certain < CERTAIN or not alone:
-            break
-        if reach == 0:
-            text = (
-                f"the channels' past tells {gain:.0%} of its innovation: channels run ahead of it, or it follows "
-                "something hidden that they carry. Channels were asked with leads and lags of up to "
-                f"{REACH} time steps; those that carry the hidden thing alone may be called."
-            )
-            notes.append(Note(name, "channels ahead", text))
-    assert sums is not None
-    return fit_residuals(sums, FOLDS), "innovation"
+        chosen = choose_penalties(sums, variable.values.shape[1])
+        ahead = alone and chosen.gain > AHEAD and chosen.certain >= CERTAIN
+        if not ahead or reach:
+            return fit_residuals(sums, chosen, FOLDS), "innovation"
+        text = (
+            f"the channels' past tells {chosen.gain:.0%} of its innovation: channels run ahead of it, or it follows "
+            "something hidden that they carry. Channels were asked with leads and lags of up to "
+            f"{REACH} time steps; those that carry the hidden thing alone may be called."
+        )
+        notes.append(Note(name, "channels ahead", text))
+    raise AssertionError
 
 
 def _note_hidden(
@@ -331,8 +332,7 @@ def _calls(
     size, direction = np.linalg.eigh(left.ff / steps)
     size = np.maximum(size, 0)
     whitening = [direction / np.sqrt(size + share * size[-1] + 1e-12) for share in SMOOTHNESS]
-    sums = (left.within + left.without) / (2 * steps)
-    forms = np.stack([quadratic_form(sums, each) for each in whitening])
+    forms = np.stack([quadratic_form(left.by_block / steps, each) for each in whitening])
     found = np.stack([np.square(left.fy.T / steps @ each).sum(1) for each in whitening])
     flips = max(FLIPS, int(4 * recording.X.shape[1] / q))
     p = p_values(forms, found, flips)
