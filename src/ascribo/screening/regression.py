@@ -22,6 +22,9 @@ LIGHT = 1e-4
 """Ridge penalty per time step of features of variables, which are of variance about one."""
 PENALTIES = (3e-3, 5e-2, 1.0)
 """Penalties of features of the channels' past to choose from."""
+SMOOTHNESS = (1e-3, 3e-2)
+"""How much of the features' largest variance is added to each in the test: more for smoother tuning."""
+MIXTURES = 16
 WITHOUT = 1e6
 """A penalty with which the channels' past says nothing."""
 
@@ -119,45 +122,67 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
 class Residuals:
     """What the fits leave.
 
-    ff : (f, f) products of the features' residuals over all time. fy : (f, channel), their products with the
-    channels' residuals of the fit to all time. by_block : (block, f, channel), the same in each block, the channels'
-    residuals being the mean of those of the fit to all blocks and of the fit to other blocks.
+    by_block : (block, f, channel), in each block the products of the features' residuals with the channels'; over
+    all time they are their sum. whitening : for each of `SMOOTHNESS`, (f, f), to make the features' residuals of
+    variance about one. size : (smoothness, channel), by how much the fit has made the products in blocks smaller,
+    against their sum, than they are without a fit.
     """
 
-    ff: np.ndarray
-    fy: np.ndarray
     by_block: np.ndarray
+    whitening: list[np.ndarray]
+    size: np.ndarray
 
 
-def fit_residuals(sums: Sums, penalties: Penalties, folds: int) -> Residuals:
+def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     """Regress features and channels on what is conditioned on, in all of the time.
 
     Products are those of features from which the fit of the channels has been taken too: then what the channels'
     fit gets wrong by chance has no effect on the products over all time.
     """
-    fold = np.arange(len(sums.fy)) * folds // len(sums.fy)
-    all_zz, all_zf, all_zy = (each.sum(0, dtype=float) for each in (sums.zz, sums.zf, sums.zy))
+    zz, zf = sums.zz.sum(0, dtype=float), sums.zf.sum(0, dtype=float)
     used = {penalties.of_features, *penalties.of_channels.tolist()}
-    factors = {c: _factor(all_zz.copy(), sums, c) for c in used}
-    wf = _solve(factors[penalties.of_features], all_zf)
-    rf = all_zf - all_zz @ wf
-    ff, fy = sums.ff.sum(0, dtype=float) - wf.T @ (all_zf + rf), sums.fy.sum(0, dtype=float)
-    by_block = np.empty(sums.fy.shape)
-    members = {c: np.flatnonzero(penalties.of_channels == c) for c in set(penalties.of_channels.tolist())}
-    twice = {c: wf + _solve(factors[c], rf) for c in members}
-    fits = {c: _solve(factors[c], all_zy[:, mine]) for c, mine in members.items()}
-    for c, mine in members.items():
-        fy[:, mine] -= all_zf.T @ fits[c] + twice[c].T @ (all_zy[:, mine] - all_zz @ fits[c])
-    for k in range(folds):
-        own = np.flatnonzero(fold == k)
-        gram = all_zz - sums.zz[own].sum(0, dtype=float)
-        cross = all_zy - sums.zy[own].sum(0, dtype=float)
-        for c, mine in members.items():
-            mean = (fits[c] + _solve(_factor(gram.copy(), sums, c), cross[:, mine])) / 2
-            for b in own:
-                left = sums.zy[b][:, mine] - sums.zz[b] @ mean
-                by_block[b][:, mine] = sums.fy[b][:, mine] - sums.zf[b].T @ mean - twice[c].T @ left
-    return Residuals(ff, fy, by_block)
+    factors = {c: _factor(zz.copy(), sums, c) for c in used}
+    wf = _solve(factors[penalties.of_features], zf)
+    rf = zf - zz @ wf
+    variance, direction = np.linalg.eigh((sums.ff.sum(0, dtype=float) - wf.T @ (zf + rf)) / sums.steps)
+    variance = np.maximum(variance, 0)
+    whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
+    by_block, size = np.empty(sums.fy.shape), np.ones((len(whitening), sums.fy.shape[2]))
+    for c in set(penalties.of_channels.tolist()):
+        mine = np.flatnonzero(penalties.of_channels == c)
+        zy = sums.zy[:, :, mine]
+        fit = _solve(factors[c], zy.sum(0, dtype=float)).astype(np.float32)
+        twice = wf + _solve(factors[c], rf)
+        left = zy - sums.zz @ fit
+        by_block[:, :, mine] = (
+            sums.fy[:, :, mine] - sums.zf.transpose(0, 2, 1) @ fit - twice.T.astype(np.float32) @ left
+        )
+        for k, each in enumerate(whitening):
+            size[k, mine] = _size(sums, twice, each, factors[c], _penalty(sums, c))
+    return Residuals(by_block, whitening, size)
+
+
+def _size(sums: Sums, weights: np.ndarray, whitening: np.ndarray, factor, penalty: np.ndarray) -> float:
+    """Products in blocks of features' residuals with the residuals of white noise that was fitted, against those
+    with the noise itself.
+
+    Let g be a feature's residual, H the matrix that takes values to their fit. In a block, products of g with noise
+    that was fitted have the variance g'(I - H)²g, g being zero in all other blocks. This is taken for some random
+    mixtures of the whitened features, summed over blocks, and compared with that of all time at once.
+    """
+    mix = whitening @ np.random.default_rng(0).standard_normal((whitening.shape[1], MIXTURES))
+    mixed = (weights @ mix).astype(np.float32)
+    mix = mix.astype(np.float32)
+    zf = sums.zf @ mix
+    zg = zf - sums.zz @ mixed  # (block, p, mixture): the residuals with what is conditioned on
+    gg = (mix * (sums.ff @ mix)).sum() - (mixed * (zf + zg)).sum()
+
+    def lost(products: np.ndarray) -> float:
+        solved = _solve(factor, products)
+        return float((products * solved).sum() + (penalty @ np.square(solved)).sum())
+
+    blocks = np.ascontiguousarray(zg.transpose(1, 0, 2)).reshape(zg.shape[1], -1).astype(float)
+    return float(np.sqrt(max(gg - lost(blocks), 0.05 * gg) / max(gg - lost(zg.sum(0, dtype=float)), 1e-12 + 0.05 * gg)))
 
 
 def residual_products(sums: Sums) -> np.ndarray:
@@ -171,8 +196,12 @@ def _solve(factor, right: np.ndarray) -> np.ndarray:
     return linalg.cho_solve(factor, right, check_finite=False)
 
 
-def _factor(gram: np.ndarray, sums: Sums, of_history: float):
+def _penalty(sums: Sums, of_history: float) -> np.ndarray:
     penalty = sums.steps * np.where(sums.history, of_history, LIGHT)
     penalty[0] *= 1e-3  # the constant
-    gram[np.diag_indices_from(gram)] += penalty
+    return penalty
+
+
+def _factor(gram: np.ndarray, sums: Sums, of_history: float):
+    gram[np.diag_indices_from(gram)] += _penalty(sums, of_history)
     return linalg.cho_factor(gram, overwrite_a=True, check_finite=False)

@@ -31,11 +31,9 @@ from .sign_flips import p_values, quadratic_form
 
 __all__ = ["Screening", "screen"]
 
-BLOCKS, FOLDS = 20, 10
+BLOCKS = 20
 SHORTEST, FEWEST = 25, 8
 """Time steps of a block, and blocks, below which nothing can be said."""
-SMOOTHNESS = (1e-3, 3e-2)
-"""How much of the features' largest variance is added to each in the test: more for smoother tuning."""
 NEW = 0.05
 """Share of its variance that must be new in a variable for its innovation to be asked about."""
 NEW_OF_CHANGE = 0.5
@@ -266,7 +264,7 @@ def _ask(
         )
         notes.append(Note(name, "no innovation", text))
         sums = block_sums(Question(variable, others, None, scores, first, last).parts, blocks)
-        return fit_residuals(sums, choose_penalties(sums, 1), FOLDS), "level"
+        return fit_residuals(sums, choose_penalties(sums, 1)), "level"
     for reach in (0, REACH):
         past = np.maximum(variable.past - 2 * reach, first)
         whitened = whiten(scores, first, past, blocks)
@@ -275,7 +273,7 @@ def _ask(
         chosen = choose_penalties(sums, variable.values.shape[1])
         ahead = alone and chosen.gain > AHEAD and chosen.certain >= CERTAIN
         if not ahead or reach:
-            return fit_residuals(sums, chosen, FOLDS), "innovation"
+            return fit_residuals(sums, chosen), "innovation"
         text = (
             f"the channels' past tells {chosen.gain:.0%} of its innovation: channels run ahead of it, or it follows "
             "something hidden that they carry. Channels were asked with leads and lags of up to "
@@ -329,11 +327,11 @@ def _calls(
     recording: Recording, name: str, question: str, left: Residuals, blocks: int, steps: int, q: float
 ) -> pd.DataFrame:
     """Scores, intervals and p-values of a space."""
-    size, direction = np.linalg.eigh(left.ff / steps)
-    size = np.maximum(size, 0)
-    whitening = [direction / np.sqrt(size + share * size[-1] + 1e-12) for share in SMOOTHNESS]
-    forms = np.stack([quadratic_form(left.by_block / steps, each) for each in whitening])
-    found = np.stack([np.square(left.fy.T / steps @ each).sum(1) for each in whitening])
+    by_block = left.by_block / steps
+    forms = np.stack(
+        [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, left.size, strict=True)]
+    )
+    found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
     flips = max(FLIPS, int(4 * recording.X.shape[1] / q))
     p = p_values(forms, found, flips)
     score = found[0] - np.trace(forms[0], axis1=1, axis2=2)
