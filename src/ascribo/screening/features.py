@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import signal, stats
 
-__all__ = ["averages", "components", "dummies", "earlier", "normal_scores", "standardise", "trend", "waves"]
+__all__ = ["averages", "components", "dummies", "earlier", "hats", "normal_scores", "standardise", "trend", "waves"]
 
 def standardise(values: np.ndarray) -> np.ndarray:
     """Columns of mean 0 and variance 1, zeros where nothing changes; NaN is left out and becomes 0.
@@ -37,6 +37,23 @@ def waves(values: np.ndarray, count: int, low: float, high: float, seed: int = 0
     phase = values.astype(np.float32, copy=False) @ direction.astype(np.float32)
     height = np.minimum(1, 1 / frequency).astype(np.float32)
     return np.concatenate([height * np.cos(phase), height * np.sin(phase)], axis=1)
+
+
+def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Piecewise linear functions of one column, each 1 at its knot and 0 at the others, times the root of their
+    number: (time, knots) float32. Sums of them are continuous functions, kinks too.
+
+    >>> hats(np.array([0.0, 0.5, 2.0]), np.array([0.0, 1.0])) / np.sqrt(2)
+    array([[1. , 0. ],
+           [0.5, 0.5],
+           [0. , 1. ]], dtype=float32)
+    """
+    left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
+    share = np.clip((values - knots[left]) / (knots[left + 1] - knots[left]), 0, 1)
+    out = np.zeros((len(values), len(knots)), dtype=np.float32)
+    rows = np.arange(len(values))
+    out[rows, left], out[rows, left + 1] = 1 - share, share
+    return out * np.sqrt(len(knots), dtype=np.float32)
 
 
 def trend(rows: np.ndarray, steps: int, count: int) -> np.ndarray:

@@ -10,11 +10,12 @@ stands for what is hidden; and so is slow drift.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from .features import averages, components, earlier, trend, waves
+from .features import averages, components, earlier, hats, trend, waves
 
 __all__ = [
     "History",
@@ -65,10 +66,22 @@ class Variable:
         mix = np.random.default_rng(5).standard_normal((self.values.shape[1], most))
         return self.values @ (mix / np.sqrt(self.values.shape[1]))
 
+    @cached_property
+    def _quantiles(self) -> np.ndarray:
+        return np.quantile(self.values[:, 0], np.linspace(0, 1, 241))
+
     def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
-        """Features of the values at some time steps: themselves and waves of them, or the labels."""
+        """Smooth features of the values at some time steps: themselves and waves of them, or the labels."""
         own = self.values[rows]
         return own if self.categorical else np.concatenate([own, waves(own, count, 0.5, high)], axis=1)
+
+    def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
+        """Features that any function of the values is made of, as far as possible: of one variable piecewise linear
+        ones with knots at its quantiles."""
+        knots = np.unique(self._quantiles[np.linspace(0, 240, 2 * count).astype(int)])
+        if self.categorical or self.values.shape[1] > 1 or len(knots) < 3:
+            return self.functions(rows, count)
+        return np.concatenate([self.values[rows], hats(self.values[rows, 0], knots)], axis=1)
 
 
 def choose_lag(values: np.ndarray, first: np.ndarray) -> int:
@@ -125,7 +138,7 @@ class Question:
     """One space's question. `parts(rows)` gives the features at some time steps.
 
     space : the space asked about. others : those that are conditioned on. history : None with the level question.
-    channels : (time, channel), whitened. reach : time steps by which channels may lead or lag.
+    channels : (time, channel), whitened. same : spaces that say the same: only their past is conditioned on. reach : time steps by which channels may lead or lag.
     """
 
     space: Variable
@@ -134,6 +147,7 @@ class Question:
     channels: np.ndarray
     first: np.ndarray
     last: np.ndarray
+    same: Mapping[str, Variable] = field(default_factory=dict)
     reach: int = 0
 
     def count(self, number: int) -> int:
@@ -150,7 +164,7 @@ class Question:
         around = (*AROUND, self.reach) if self.reach else AROUND
         for other in self.others.values():
             values = other.narrow(8)
-            given.append(other.functions(rows, self.count(24)))
+            given.append(other.fine_functions(rows, self.count(24)))
             given += [values[self._before(rows, lag)] for lag in around]
             given += [values[self._after(rows, lag)] for lag in around]
             joint.append(values[rows])
@@ -159,23 +173,23 @@ class Question:
                 given += [waves(values[index], self.count(8), 0.5, 6.0) for index in shifted]
         if self.space.innovation:
             index = self._past(rows, 0)
-            for each in (self.space, *self.others.values()):
+            for each in (self.space, *self.others.values(), *self.same.values()):
                 values = each.narrow(8)
-                given.append(each.functions(index, self.count(16)))
+                given.append(each.fine_functions(index, self.count(16)))
                 given += [values[self._past(rows, more)] for more in (1, 5)]
                 joint.append(values[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
-            past += [flat, waves(self.history.averages[rows][:, :, 0], self.count(32), 0.2, 1.5)]
-            past.append(waves(flat, self.count(32), 0.1, 1.0))
+            past += [flat, waves(flat, self.count(24), 0.1, 1.5)]
+            if self.space.innovation:  # what products with the channels' past, among the features, have of the past
+                given.append(_products(self.space.narrow(8)[self._past(rows, 0)], recent[:, :INTERACTING]))
             for other in self.others.values():
                 values = other.narrow(8)[rows]
                 given.append(_products(values, recent[:, :INTERACTING]))
+                joined = np.concatenate([values, recent[:, :6]], axis=1)
                 past.append(_products(waves(values, self.count(6), 0.5, 4.0, seed=3), recent[:, :4]))
-                past.append(
-                    waves(np.concatenate([values, recent[:, :6]], axis=1), self.count(32), 0.3, 2.0, seed=2)
-                )
+                past.append(waves(joined, self.count(32), 0.3, 2.0, seed=2))
         return np.concatenate(given, 1), np.concatenate(past, 1), self._features(rows), self.channels[rows]
 
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
@@ -189,18 +203,18 @@ class Question:
 
     def _features(self, rows: np.ndarray) -> np.ndarray:
         own = self.space.narrow(8)
-        out = [self.space.functions(rows, self.count(24))]
+        out = [self.space.functions(rows, self.count(16))]
         if self.reach:
             for index in (self._before(rows, self.reach), self._after(rows, self.reach)):
                 out.append(self.space.functions(index, self.count(8), 3.0))
         if self.others:
             everything = [own[rows], *(other.narrow(8)[rows] for other in self.others.values())]
-            out.append(waves(np.concatenate(everything, axis=1), self.count(16), 0.3, 3.0, seed=1))
+            out.append(waves(np.concatenate(everything, axis=1), self.count(12), 0.3, 3.0, seed=1))
         if self.history is not None:
             out.append(_products(own[rows], self.history.recent[rows][:, :INTERACTING]))
         if self.space.innovation and not self.space.categorical:
             change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
-            out.append(0.5 * waves(change, self.count(8), 0.5, 3.0))
+            out.append(0.5 * waves(change, self.count(6), 0.5, 3.0))
         return np.concatenate(out, axis=1)
 
 

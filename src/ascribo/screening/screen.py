@@ -130,10 +130,10 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
             continue
         others = {other: each for other, each in variables.items() if other != name}
         same = [other for other in others if max(functions[name, other], functions[other, name]) > FUNCTION]
-        others = {other: each for other, each in others.items() if other not in same}
+        same = {other: others.pop(other) for other in same}
         _note_functions(name, functions, notes)
         _note_hidden(name, variables, scores, known, notes)
-        left, question = _ask(name, variables[name], others, scores, first, last, blocks, notes, alone=not same)
+        left, question = _ask(name, variables[name], others, same, scores, first, last, blocks, notes)
         tables.append(_calls(recording, name, question, left, len(blocks), sum(map(len, blocks)), q))
     return Screening(pd.concat(tables, ignore_index=True), notes, q)
 
@@ -245,16 +245,16 @@ def _ask(
     name: str,
     variable: Variable,
     others: Mapping[str, Variable],
+    same: Mapping[str, Variable],
     scores: np.ndarray,
     first: np.ndarray,
     last: np.ndarray,
     blocks: list[np.ndarray],
     notes: list[Note],
-    alone: bool,
 ) -> tuple[Residuals, str]:
     """The residuals of the question that the variable allows, and its name.
 
-    alone : no other space says the same; if one does, the channels' past tells it by way of that.
+    others : spaces that are conditioned on. same : spaces that say the same, of which only the past is.
     """
     if not variable.innovation:
         text = (
@@ -268,10 +268,10 @@ def _ask(
     for reach in (0, REACH):
         past = np.maximum(variable.past - 2 * reach, first)
         whitened = whiten(scores, first, past, blocks)
-        question = Question(variable, others, channel_history(scores, first, past), whitened, first, last, reach)
+        question = Question(variable, others, channel_history(scores, first, past), whitened, first, last, same, reach)
         sums = block_sums(question.parts, blocks)
         chosen = choose_penalties(sums, variable.values.shape[1])
-        ahead = alone and chosen.gain > AHEAD and chosen.certain >= CERTAIN
+        ahead = not same and chosen.gain > AHEAD and chosen.certain >= CERTAIN
         if not ahead or reach:
             return fit_residuals(sums, chosen), "innovation"
         text = (
