@@ -10,7 +10,7 @@ from scipy import spatial, stats
 
 from .features import trend, waves
 
-__all__ = ["Note", "explained_by", "moves_with_hidden", "table_of_functions"]
+__all__ = ["Hidden", "Note", "explained_by", "hidden_components", "moves_with_hidden", "table_of_functions"]
 
 NEIGHBOURS, POINTS = 5, 4_000
 FUNCTION = 0.99
@@ -19,8 +19,10 @@ NEARLY = 0.8
 """Share from which on this is said."""
 
 FEWEST_CHANNELS = 10
-SUSPICIOUS = 0.15
-"""p below which slopes and hidden loadings are said to go along."""
+CALLED_ALIKE, SLOPES_ALIKE = 0.1, 0.1
+"""p below which calls, or slopes, are said to go along with hidden loadings."""
+LOOKED_AT = 5_000
+"""Time steps that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -58,32 +60,57 @@ def table_of_functions(values: Mapping[str, np.ndarray]) -> dict[tuple[str, str]
     return {(a, b): explained_by(values[a], values[b]) for a in values for b in values if a != b}
 
 
-def moves_with_hidden(scores: np.ndarray, values: Mapping[str, np.ndarray], name: str, lag: int) -> bool:
-    """Whether what is hidden seems to move with a space: the channels' slopes go along with their hidden loadings.
+@dataclass(frozen=True)
+class Hidden:
+    """What is hidden, as far as channels carry it: the leading principal components of what functions of all
+    variables leave of the channels. loadings : (channel, component), orthonormal. share : (channel,), of their
+    variance."""
 
-    The loadings are the two leading principal components of what functions of all variables leave of the channels;
-    the slopes those of the channels' changes on the space's. Where hidden and known move on their own, the two have
-    nothing in common; where they move together, a channel that carries the hidden thing alone has a slope, too, in
-    proportion to its loading. Judged by an F-test over channels.
+    loadings: np.ndarray
+    share: np.ndarray
 
-    scores : (time, channel). values : space -> (time, k), all of them within one stretch of usable time.
-    """
-    channels = scores.shape[1]
-    if channels < FEWEST_CHANNELS:
-        return False
-    every = max(1, len(scores) // 5_000)
-    few = np.arange(0, len(scores), every)
+
+def hidden_components(scores: np.ndarray, values: Mapping[str, np.ndarray]) -> Hidden:
+    """Two hidden components. scores : (time, channel). values : space -> (time, k), all of them at usable time."""
+    few = np.arange(0, len(scores), max(1, len(scores) // LOOKED_AT))
     known = [np.ones((len(few), 1)), trend(few, len(scores), 10)]
     for value in values.values():
         known += [value[few], waves(value[few], 12, 0.5, 4.0)]
     design, y = np.concatenate(known, axis=1), scores[few].astype(float)
     gram = design.T @ design + 1e-4 * len(few) * np.eye(design.shape[1])
     left = y - design @ np.linalg.solve(gram, design.T @ y)
-    loading = np.linalg.eigh(left.T @ left)[1][:, -2:]
+    variance, direction = np.linalg.eigh(left.T @ left / len(few))
+    return Hidden(direction[:, -2:], np.square(direction[:, -2:]) @ variance[-2:])
+
+
+def moves_with_hidden(
+    hidden: Hidden,
+    scores: np.ndarray,
+    values: Mapping[str, np.ndarray],
+    name: str,
+    lag: int,
+    called: np.ndarray,
+) -> bool:
+    """Whether what is hidden seems to move with a space.
+
+    Where hidden and known move on their own, what a channel carries of the one says nothing about the other. Where
+    they move together, a channel that carries the hidden thing alone is called too, with a slope in proportion to
+    its loading. So there are two tests over channels: are those that are `called` (channel,) the ones that carry
+    more of what is hidden (Mann and Whitney)? And do the slopes of the channels' changes on the space's go along
+    with the hidden loadings (F-test)?
+    """
+    channels = scores.shape[1]
+    if channels < FEWEST_CHANNELS:
+        return False
+    if called.any() and not called.all():
+        parts = hidden.share[called], hidden.share[~called]
+        if stats.mannwhitneyu(*parts, alternative="greater").pvalue < CALLED_ALIKE:
+            return True
+    few = np.arange(0, len(scores), max(1, len(scores) // LOOKED_AT))
     back = np.maximum(few - max(lag, 1), 0)
     change = {key: value[few] - value[back] for key, value in values.items()}
     moved = np.concatenate([change[name], *(each for key, each in change.items() if key != name)], axis=1)
-    slopes = np.linalg.lstsq(moved, y - scores[back], rcond=None)[0][: change[name].shape[1]]
-    common = np.square(slopes @ loading).sum(1) / np.maximum(np.square(slopes).sum(1), 1e-300)
+    slopes = np.linalg.lstsq(moved, scores[few] - scores[back], rcond=None)[0][: change[name].shape[1]]
+    common = np.square(slopes @ hidden.loadings).sum(1) / np.maximum(np.square(slopes).sum(1), 1e-300)
     p = stats.f.sf(common / 2 / ((1 - common) / (channels - 2)), 2, channels - 2)
-    return bool(p.min() * len(p) < SUSPICIOUS)
+    return bool(p.min() * len(p) < SLOPES_ALIKE)

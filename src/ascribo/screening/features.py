@@ -9,6 +9,7 @@ from scipy import signal, stats
 
 __all__ = ["averages", "components", "dummies", "earlier", "hats", "normal_scores", "standardise", "trend", "waves"]
 
+
 def standardise(values: np.ndarray) -> np.ndarray:
     """Columns of mean 0 and variance 1, zeros where nothing changes; NaN is left out and becomes 0.
 
@@ -43,10 +44,10 @@ def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
     """Piecewise linear functions of one column, each 1 at its knot and 0 at the others, times the root of their
     number: (time, knots) float32. Sums of them are continuous functions, kinks too.
 
-    >>> hats(np.array([0.0, 0.5, 2.0]), np.array([0.0, 1.0])) / np.sqrt(2)
-    array([[1. , 0. ],
-           [0.5, 0.5],
-           [0. , 1. ]], dtype=float32)
+    >>> hats(np.array([0.0, 0.25, 2.0]), np.array([0.0, 0.5, 1.0, 2.0]))
+    array([[2., 0., 0., 0.],
+           [1., 1., 0., 0.],
+           [0., 0., 0., 2.]], dtype=float32)
     """
     left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((values - knots[left]) / (knots[left + 1] - knots[left]), 0, 1)

@@ -138,7 +138,8 @@ class Question:
     """One space's question. `parts(rows)` gives the features at some time steps.
 
     space : the space asked about. others : those that are conditioned on. history : None with the level question.
-    channels : (time, channel), whitened. same : spaces that say the same: only their past is conditioned on. reach : time steps by which channels may lead or lag.
+    channels : (time, channel), whitened. same : spaces that say the same: only their past is conditioned on.
+    reach : time steps by which channels may lead or lag.
     """
 
     space: Variable

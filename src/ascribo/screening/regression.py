@@ -182,7 +182,9 @@ def _size(sums: Sums, weights: np.ndarray, whitening: np.ndarray, factor, penalt
         return float((products * solved).sum() + (penalty @ np.square(solved)).sum())
 
     blocks = np.ascontiguousarray(zg.transpose(1, 0, 2)).reshape(zg.shape[1], -1).astype(float)
-    return float(np.sqrt(max(gg - lost(blocks), 0.05 * gg) / max(gg - lost(zg.sum(0, dtype=float)), 1e-12 + 0.05 * gg)))
+    return float(
+        np.sqrt(max(gg - lost(blocks), 0.05 * gg) / max(gg - lost(zg.sum(0, dtype=float)), 1e-12 + 0.05 * gg))
+    )
 
 
 def residual_products(sums: Sums) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..spaces.base import Space
 from ..support.names import suggest
-from .diagnostics import FUNCTION, NEARLY, Note, moves_with_hidden, table_of_functions
+from .diagnostics import FUNCTION, NEARLY, Hidden, Note, hidden_components, moves_with_hidden, table_of_functions
 from .features import dummies, earlier, normal_scores, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import (
@@ -26,7 +26,7 @@ from .questions import (
     run_starts,
     whiten,
 )
-from .regression import Residuals, block_sums, choose_penalties, fit_residuals, residual_products
+from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals, residual_products
 from .sign_flips import p_values, quadratic_form
 
 __all__ = ["Screening", "screen"]
@@ -51,6 +51,10 @@ GOES_ON = 0.5
 LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable has an innovation."""
 LABELS = 40
+HIDDEN_COMPANY = (
+    "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
+    "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
+)
 FLIPS = 20_000
 
 
@@ -114,6 +118,8 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
     variables = _variables(recording, asked, known, first, notes)
     functions = table_of_functions({name: each.values[known] for name, each in variables.items()})
     scores = normal_scores(recording.X)
+    narrow = {name: each.narrow(8)[known] for name, each in variables.items()}
+    hidden: Hidden | None = None
     tables = []
     for name, space in asked.items():
         if space.nuisance:
@@ -132,9 +138,15 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
         same = [other for other in others if max(functions[name, other], functions[other, name]) > FUNCTION]
         same = {other: others.pop(other) for other in same}
         _note_functions(name, functions, notes)
-        _note_hidden(name, variables, scores, known, notes)
         left, question = _ask(name, variables[name], others, same, scores, first, last, blocks, notes)
         tables.append(_calls(recording, name, question, left, len(blocks), sum(map(len, blocks)), q))
+        _note_velocity(name, variables[name], notes)
+        if hidden is None:
+            hidden = hidden_components(scores[known], narrow)
+        called = tables[-1]["called"].to_numpy()
+        moving = not variables[name].categorical and variables[name].innovation
+        if moving and moves_with_hidden(hidden, scores[known], narrow, name, variables[name].lag, called):
+            notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
     return Screening(pd.concat(tables, ignore_index=True), notes, q)
 
 
@@ -265,36 +277,27 @@ def _ask(
         notes.append(Note(name, "no innovation", text))
         sums = block_sums(Question(variable, others, None, scores, first, last).parts, blocks)
         return fit_residuals(sums, choose_penalties(sums, 1)), "level"
-    for reach in (0, REACH):
+
+    def ask(reach: int) -> tuple[Sums, Penalties]:
         past = np.maximum(variable.past - 2 * reach, first)
-        whitened = whiten(scores, first, past, blocks)
-        question = Question(variable, others, channel_history(scores, first, past), whitened, first, last, same, reach)
+        history, whitened = channel_history(scores, first, past), whiten(scores, first, past, blocks)
+        question = Question(variable, others, history, whitened, first, last, same, reach)
         sums = block_sums(question.parts, blocks)
-        chosen = choose_penalties(sums, variable.values.shape[1])
-        ahead = not same and chosen.gain > AHEAD and chosen.certain >= CERTAIN
-        if not ahead or reach:
-            return fit_residuals(sums, chosen), "innovation"
+        return sums, choose_penalties(sums, variable.values.shape[1])
+
+    sums, chosen = ask(0)
+    if not same and chosen.gain > AHEAD and chosen.certain > CERTAIN:
         text = (
-            f"the channels' past tells {chosen.gain:.0%} of its innovation: channels run ahead of it, or it follows "
-            "something hidden that they carry. Channels were asked with leads and lags of up to "
+            f"the channels' past tells {chosen.gain:.0%} of its innovation: channels run ahead of it, or it "
+            "follows something hidden that they carry. Channels were asked with leads and lags of up to "
             f"{REACH} time steps; those that carry the hidden thing alone may be called."
         )
         notes.append(Note(name, "channels ahead", text))
-    raise AssertionError
+        sums, chosen = ask(REACH)
+    return fit_residuals(sums, chosen), "innovation"
 
 
-def _note_hidden(
-    name: str, variables: Mapping[str, Variable], scores: np.ndarray, known: np.ndarray, notes: list[Note]
-) -> None:
-    own = variables[name]
-    values = {key: each.narrow(8)[known] for key, each in variables.items()}
-    if not own.categorical and own.innovation and moves_with_hidden(scores[known], values, name, own.lag):
-        text = (
-            "something hidden that channels carry seems to move with it: channels that carry the hidden thing "
-            "alone may be called. No test of these data can tell the two apart; record what moves with it, or "
-            "vary it at random."
-        )
-        notes.append(Note(name, "hidden company", text))
+def _note_velocity(name: str, own: Variable, notes: list[Note]) -> None:
     change = np.diff(own.narrow(8), axis=0)
     goes_on = (change[1:] * change[:-1]).sum() / max(np.square(change).sum(), 1e-12)
     if not own.seldom and goes_on > GOES_ON:

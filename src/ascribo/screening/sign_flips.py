@@ -50,7 +50,7 @@ def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) ->
     open_ = np.arange(channels)
     for a, b in pairwise([0, *range(FIRST, flips, FIRST * 4), flips]):
         products = signs[a:b][:, rows] * signs[a:b][:, columns]
-        turned = (products @ upper[0, open_].T)
+        turned = products @ upper[0, open_].T
         for candidate in upper[1:]:
             np.maximum(turned, products @ candidate[open_].T, out=turned)
         count[open_] += (turned >= best[open_] - 1e-6).sum(0)
