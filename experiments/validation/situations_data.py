@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import signal
 
-__all__ = ["SITUATIONS", "Situation"]
+__all__ = ["SITUATIONS", "Situation", "walk"]
 
 STEPS, CHANNELS, CARRY, SNR = 10_000, 40, 0.45, 1.5
 Rng = np.random.Generator

@@ -6,7 +6,7 @@ import pytest
 
 import ascribo as asc
 from experiments.validation.situations import _recording
-from experiments.validation.situations_data import SITUATIONS
+from experiments.validation.situations_data import SITUATIONS, walk
 
 SPACES = {"a": asc.Follow("a0", 1), "b": asc.Follow("b0", 1)}
 
@@ -59,11 +59,11 @@ def test_spaces_that_say_the_same_are_both_called_and_it_is_said():
 
 
 def test_p_values_are_right_in_short_recordings_too():
-    """After fits of more than a hundred features to 1,000 time steps, p of channels that carry nothing is uniform."""
+    """After fits of a hundred features to 1,000 time steps, p of channels that carry nothing is uniform."""
     p = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        table = pd.DataFrame(np.cumsum(rng.normal(size=(1_000, 2)), axis=0), columns=["a0", "b0"])
+        table = pd.DataFrame({name: walk(rng, 1_000)[:, 0] for name in ("a0", "b0")})
         found = asc.screen(asc.Recording(rng.normal(size=(1_000, 40)), table), SPACES)
         p.append(found.calls["p"].to_numpy())
     low, middle = np.mean(np.concatenate(p) < 0.05), np.mean(np.concatenate(p) < 0.5)
