@@ -28,7 +28,7 @@ def check_hdf5(path: str | Path) -> None:
             group = groups.pop()
             for name in group:
                 if isinstance(link := group.get(name, getlink=True), h5py.ExternalLink):
-                    _refuse(f"{group.name.rstrip('/')}/{name}", "is a link to another file", link.filename)
+                    _refuse(f"{str(group.name).rstrip('/')}/{name}", "is a link to another file", link.filename)
                 if not isinstance(link, h5py.HardLink):
                     continue  # leads to a place in this file that is visited anyway
                 item = group[name]
