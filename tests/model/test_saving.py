@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -363,6 +364,19 @@ def test_sessions_are_not_saved_over_the_files_of_others(data, tmp_path):
     with pytest.raises(ValueError, match=r"session-1: it holds a model\.json that ascribo did not write"):
         shared.save(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["session-1"]
+
+
+def test_sessions_of_a_larger_model_do_not_stay_behind(data, tmp_path):
+    shared = tiny_sessions(data)
+    shared.save(tmp_path)
+    for k, extra in ((2, "notes.txt"), (3, None)):
+        shutil.copytree(tmp_path / "session-1", tmp_path / f"session-{k}")
+        if extra:
+            (tmp_path / f"session-{k}" / extra).write_text("mine")
+    shared.save(tmp_path)
+    left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.glob("session-[23]/**/*"))
+    assert left == ["session-2/notes.txt"] and not (tmp_path / "session-3").exists()
+    assert list(asc.load(tmp_path).sessions_) == list(shared.sessions_)
 
 
 def test_an_older_format_is_named(model, tmp_path):

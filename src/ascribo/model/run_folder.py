@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from ..support.files import write_atomically
 from ..version import __version__
 
-__all__ = ["check_folder", "damage_explained", "read_run", "write_run"]
+__all__ = ["check_folder", "damage_explained", "read_run", "remove_run", "write_run"]
 
 FORMAT = 3
 """Goes up by one whenever what is written changes."""
@@ -131,6 +131,16 @@ def _checksum(facts: dict[str, Any]) -> str:
     """SHA-256 of what model.json says, whatever its spaces and the order of its keys."""
     rest = {key: value for key, value in facts.items() if key != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def remove_run(folder: str | Path) -> None:
+    """Remove a model of ours from a folder, and the folder if nothing else is in it."""
+    folder = Path(folder)
+    if (tensors := _ours(folder)) is not None:
+        (folder / "model.json").unlink()
+        (folder / tensors).unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _ours(folder: Path) -> str | None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ..support.stored_parameters import encode
-from .run_folder import check_folder, write_run
+from .run_folder import check_folder, remove_run, write_run
 
 __all__ = ["CURVES", "KIND_SESSIONS", "MODULE", "save", "save_sessions"]
 
@@ -58,6 +58,10 @@ def save_sessions(estimator: Any, folder: str | Path) -> Path:
         sessions.append({"name": name, **facts, "sha256": digest})
         tensors |= {f"{k}.{key}": value for key, value in own.items()}
     write_run(folder, {**shared, "sessions": sessions}, tensors)
+    last = len(sessions)
+    while (folder / f"session-{last}").is_dir():  # of a model with more sessions that was there before
+        remove_run(folder / f"session-{last}")
+        last += 1
     return folder
 
 
