@@ -1,4 +1,4 @@
-# make demo | quick | test | bench | same | clean. Each sets up what it needs first.
+# make demo | quick | test | bench | same | fuzz | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -8,7 +8,7 @@ OLD    ?= 0c7afd2
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test bench same clean
+.PHONY: quick .venv demo test bench same fuzz clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -47,6 +47,10 @@ bench: .venv $(CEBRA)/stamp
 # The numbers of the working tree beside those of an old commit, to the last bit: make same OLD=commit.
 same: .venv
 	$(VENV)/bin/python scripts/same_numbers.py --old $(OLD)
+
+# Damaged files of every kind that is read: none may crash, hang, eat memory or run code.
+fuzz: .venv
+	$(VENV)/bin/python scripts/fuzz.py --files 100000
 
 clean:
 	rm -rf $(VENV) $(CEBRA) runs build dist .pytest_cache .ruff_cache .hypothesis

@@ -9,6 +9,8 @@ from typing import Any
 
 import xarray as xr
 
+from ..data.formats.hdf5_safety import check_hdf5
+from ..data.registry import FileContentError
 from ..support.files import write_atomically
 
 __all__ = ["read_arrays", "write_arrays"]
@@ -36,9 +38,24 @@ def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], fa
 
 def read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.DataArray | None], dict[str, Any]]:
     """The arrays of those names, None for those that are not there, and the facts."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file.")
+    try:
+        return _read_arrays(path, names)
+    except (ImportError, MemoryError, FileContentError):
+        raise
+    except Exception as error:  # the libraries that read it fail in their own ways
+        raise ValueError(
+            f"{path} is not a file of attribution maps, or is damaged ({type(error).__name__}: {error}): pass one "
+            "that maps.to_netcdf(path) wrote."
+        ) from error
+
+
+def _read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.DataArray | None], dict[str, Any]]:
+    check_hdf5(path)
     data = xr.load_dataset(path, engine="h5netcdf")
     if FACTS not in data.attrs:
-        raise ValueError(f"{path} is not a file of attribution maps: pass one that maps.to_netcdf(path) wrote.")
+        raise ValueError(f"it has no attribute {FACTS}")
     facts = json.loads(data.attrs[FACTS])
     back = {there: name for name, there in facts.pop("names").items()} | {OWNER: "space"}
     arrays = {}
