@@ -1,6 +1,7 @@
 """The demo, made small: everything it promises to write and to say."""
 
-from functools import partial
+import io
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
@@ -10,14 +11,29 @@ import ascribo as asc
 from ascribo.cli import demo
 from ascribo.cli.main import main
 
-TINY = dict(channels=(5, 5), steps=4000, training_steps=250, seeds=1)
+TINY = dict(channels=(5, 5), steps=4000, training_steps=150, seeds=1)
 
 pytestmark = pytest.mark.usefixtures("fair_unique_variance")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, fair_unique_variance):
-    return demo.run(tmp_path_factory.mktemp("runs") / "demo", progress=False, **TINY)
+def told(tmp_path_factory, fair_unique_variance):
+    """What the command made, and what it said on standard output and on standard error."""
+    made, out, err, whole = [], io.StringIO(), io.StringIO(), demo.run
+
+    def run(*given, **options):
+        made.append(whole(*given, **options, **TINY))
+        return made[0]
+
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(demo, "run", run)
+        assert main(["demo", "--out", str(tmp_path_factory.mktemp("runs") / "demo")]) == 0
+    return made[0], out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def made(told):
+    return told[0]
 
 
 def test_the_demo_finds_the_truth(made):
@@ -46,12 +62,10 @@ def test_the_run_of_the_demo_is_a_run(made, tmp_path, capsys):
         xr.testing.assert_allclose(maps["by_space"].load(), made.maps.by_space)
 
 
-def test_what_the_command_says(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(demo, "run", partial(demo.run, **TINY))
-    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    said, told = capsys.readouterr()
+def test_what_the_command_says(told):
+    made, said, stages = told
     for stage in ("starting", "simulating 10 channels over 4,000 time steps", "fitting 1 model in", "attributing"):
-        assert stage in told
+        assert stage in stages
     rows = [line.split() for line in said.splitlines() if line.startswith("channel")]
     assert rows[0] == rows[11] == ["channel", "score", "ci_low", "ci_high", "q", "called", "truth"]
     for space, part in (("position", rows[1:11]), ("rest", rows[12:])):
@@ -61,8 +75,10 @@ def test_what_the_command_says(tmp_path, capsys, monkeypatch):
         assert all((float(row[4]) <= 0.05) == truth[row[0]] for row in part)
     assert "auROC against the truth, position: 1.000" in said
     assert "bits above chance" in said and "above chance" in said
-    for name in ("recording.npz", "model.json", "map.nc", "map.csv", "overview.png"):
-        assert str(tmp_path / "demo" / name) in said and (tmp_path / "demo" / name).is_file()
+    assert {path.name for path in made.files.values()} == {
+        *("recording.npz", "model.json", "map.nc", "map.csv", "overview.png"),
+    }
+    assert all(str(path) in said and path.is_file() for path in made.files.values())
 
 
 def test_a_file_in_the_way_is_left_alone(tmp_path, capsys):

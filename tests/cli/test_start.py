@@ -34,20 +34,19 @@ def test_questions_about_itself_are_answered_without_torch():
 def test_importing_the_package_is_quick_and_its_names_are_all_there():
     done = started("import sys, ascribo; print('torch' in sys.modules, 'numpy' in sys.modules)")
     assert done.stdout == "False False\n"
-    done = started("from ascribo import *; print(Follow, simulate.box, __version__)")
-    assert done.returncode == 0, done.stderr
     for name in asc.__all__:
         assert getattr(asc, name) is not None and name in dir(asc)
     with pytest.raises(AttributeError, match="'ascribo' has no attribute 'folow'"):
         asc.folow  # noqa: B018
 
 
-def test_the_module_is_the_command(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "ascribo", "info", str(tmp_path)], capture_output=True, text=True, check=False
-    )
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "ascribo", "info"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("ascribo info: starting\n") and "ascribo: error: " in done.stderr
+    assert (
+        done.stderr.startswith("ascribo info: starting\nusage: ascribo info ")
+        and "ascribo info: error: " in done.stderr
+    )
 
 
 def test_the_first_line_comes_before_anything_is_imported():

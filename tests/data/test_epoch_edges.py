@@ -30,7 +30,7 @@ LEAP = 1000.0
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=8)
 seeds = st.integers(0, 10**6)
-few = settings(max_examples=40)
+few = settings(max_examples=25)
 
 
 def table(epochs, rng, missing=0.0):

@@ -96,10 +96,10 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
     quick = form == "quick"
     if quick:  # as large a part of 200 MB as the usual 100,000 steps are of 10 GB
         fitting.DECODED = design.MOST_TIME_STEPS = 5_000
-        score.MOST_TRAINING_STEPS = 60
+        score.MOST_TRAINING_STEPS = 30
     spaces = {"x": asc.Follow("x", dim=2), "rest": asc.Time(dim=2)}
     model = asc.ContrastiveEmbedding(
-        spaces, seeds=1 if quick else 2, steps=60 if quick else 300, penalty=0.01, random_state=0, progress=False
+        spaces, seeds=1 if quick else 2, steps=40 if quick else 300, penalty=0.01, random_state=0, progress=False
     )
     if quick:  # everything is imported and every pool of threads is there before memory is counted
         small = asc.simulate.box(0, observed=1, hidden=1, channels=(10, 10), steps=2000)
@@ -127,7 +127,7 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
     assert np.isfinite(model.score(recording))
     maps = model.attribute(recording)
     lap("unique_variance")
-    samples = 50 if quick else 2000
+    samples = 20 if quick else 2000
     for method in ("generative_gradient", "inverted_neuron_gradient", "shapley_shuffled"):
         gradient = model.attribute(recording, method=method, samples=samples)
         assert np.isfinite(gradient.by_space).all()

@@ -106,12 +106,12 @@ def test_decoders_of_many_channels_get_fewer_steps():
 
 @pytest.fixture(scope="module")
 def data():
-    return asc.simulate.box(0, observed=1, hidden=1, channels=(5, 5), steps=2000)
+    return asc.simulate.box(0, observed=1, hidden=1, channels=(5, 5), steps=1200)
 
 
 def fit(data, **options):
     spaces = {"x": asc.Follow("x", 1), "guess": asc.Regress("x"), "rest": asc.Time(1)}
-    settings = {"seeds": 2, "steps": 60, "batch_size": 64, "penalty": 0.01, "random_state": 0, "progress": False}
+    settings = {"seeds": 2, "steps": 20, "batch_size": 64, "penalty": 0.01, "random_state": 0, "progress": False}
     return asc.ContrastiveEmbedding(spaces, **{**settings, **options}).fit(data)
 
 
@@ -139,7 +139,7 @@ def test_a_large_recording_is_fitted_to_the_same_bits(data, encoder, monkeypatch
         maps = []
         for size in (2**27, 0):
             monkeypatch.setattr(channels, "LARGE_BYTES", size)
-            samples = 100 if "samples" in asc.attribution.METHODS[method].takes else None
+            samples = 20 if "samples" in asc.attribution.METHODS[method].takes else None
             maps.append(large.attribute(data, method=method, samples=samples).by_space)
         np.testing.assert_array_equal(*maps)
 

@@ -14,6 +14,7 @@ import ascribo as asc
 from ascribo import attribution
 from ascribo.attribution.unique_variance import score
 from ascribo.data.segments import hold_out
+from ascribo.training import loop, steps
 
 
 def small(**changes):
@@ -27,6 +28,11 @@ def small(**changes):
         progress=False,
     )
     return asc.ContrastiveEmbedding(**{**settings, **changes})
+
+
+def tiny(**changes):
+    """For what does not depend on how well a model fits."""
+    return small(**{"seeds": 1, "batch_size": 64, "encoder": asc.MLP((16,)), **changes})
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +75,7 @@ def test_every_method_has_a_map(method, model, data, quick_unique_variance):
 
 
 def test_variables_may_come_beside_the_channels(model, data, quick_unique_variance):
-    part = data[:1500]
+    part = data[:800]
     frame = pd.DataFrame(part.X, columns=part.channel_names)
     together, beside = model.attribute(part), model.attribute(frame, part.variables)
     xr.testing.assert_identical(together.by_space, beside.by_space)
@@ -142,7 +148,7 @@ def test_score_falls_when_variables_are_shuffled(model, data):
 
 def test_shuffled_labels_collapse_and_their_map_is_refused(data, quick_unique_variance):
     shuffled = data.variables.sample(frac=1, random_state=0).reset_index(drop=True)
-    model = small(steps=200).fit(data.X, shuffled)
+    model = small(steps=200, seeds=1, batch_size=128).fit(data.X, shuffled)
     table = model.goodness_of_fit_.set_index("space")
     assert table.collapsed["position"] and not table.collapsed["rest"]
     assert table.bits["position"] < 0.02 < 1 < table.bits["rest"]
@@ -154,14 +160,14 @@ def test_shuffled_labels_collapse_and_their_map_is_refused(data, quick_unique_va
         assert np.isfinite(maps.by_space.sel(space="rest")).all()
     calls = maps.calls().groupby("space")["called"].sum()
     assert calls["position"] == 0 < calls["rest"]
-    alone = small(spaces={"position": asc.Follow(["x", "y"], 2)}, steps=100).fit(data.X, shuffled)
+    alone = tiny(spaces={"position": asc.Follow(["x", "y"], 2)}, steps=50).fit(data.X, shuffled)
     with pytest.raises(ValueError, match=r"all spaces .* collapsed"):
         alone.attribute(data.X)
 
 
 def test_same_random_state_same_bits(data, quick_unique_variance):
-    part = data[:3000]
-    a, b, c = (small(steps=60, random_state=s).fit(part) for s in (3, 3, 4))
+    part = data[:1000]
+    a, b, c = (tiny(steps=60, seeds=2, random_state=s).fit(part) for s in (3, 3, 4))
     np.testing.assert_array_equal(a.transform(part), b.transform(part))
     for method in ("unique_variance", "generative_gradient"):
         one, other = (m.attribute(part, method=method).by_space for m in (a, b))
@@ -267,34 +273,44 @@ def test_history_keeps_lambda_and_both_curves(model):
     assert (history["penalty"][-1] < history["penalty"].max("step")).all()
 
 
-def test_early_stop_ends_a_flat_run(data):
-    model = small(steps=5000, early_stop=0.5, penalty=0.1, seeds=1, encoder=asc.MLP((8,))).fit(data[:2000])
-    assert 1000 < model.history_.sizes["step"] < 5000
+@pytest.fixture
+def short_chunks(monkeypatch):
+    """Chunks of 10 training steps instead of 50: early stop looks at 24 of them."""
+    for module in (loop, steps):
+        monkeypatch.setattr(module, "STEPS_PER_CHUNK", 10)
 
 
-def test_early_stop_can_be_turned_off(data):
-    model = small(steps=1300, early_stop=None, penalty=0.1, seeds=1, encoder=asc.MLP((8,)), batch_size=16)
-    assert model.fit(data[:500]).history_.sizes["step"] == 1300
+def test_early_stop_ends_a_flat_run(data, short_chunks):
+    model = tiny(steps=1000, early_stop=0.5, penalty=0.1, encoder=asc.MLP((8,))).fit(data[:500])
+    assert 240 <= model.history_.sizes["step"] < 1000
+
+
+def test_early_stop_can_be_turned_off(data, short_chunks):
+    stops, goes_on = (
+        tiny(steps=260, early_stop=e, penalty=0.1, encoder=asc.MLP((8,)), batch_size=16).fit(data[:500])
+        for e in (10.0, None)
+    )
+    assert (stops.history_.sizes["step"], goes_on.history_.sizes["step"]) == (240, 260)
 
 
 def test_convolution_sees_its_window_and_no_other_epoch(data, quick_unique_variance):
-    epochs = np.repeat([0, 1, 2], 1000)
-    recording = asc.Recording(data.X[:3000], data.variables[:3000], epochs=epochs)
-    model = small(encoder=asc.Convolution(window=5, widths=(16, 16)), steps=30).fit(recording)
+    epochs = np.repeat([0, 1, 2], 300)
+    recording = asc.Recording(data.X[:900], data.variables[:900], epochs=epochs)
+    model = tiny(encoder=asc.Convolution(window=5, widths=(16, 16)), steps=30).fit(recording)
     z = model.transform(recording)
-    assert z.shape == (3000, 4)
+    assert z.shape == (900, 4)
     changed = recording.X.copy()
-    changed[1000:2000] += 1
+    changed[300:600] += 1
     moved = model.transform(asc.Recording(changed, epochs=epochs))
     same = (moved == z).all(1)
-    assert same[:1000].all() and same[2000:].all() and not same[1000:2000].any()
+    assert same[:300].all() and same[600:].all() and not same[300:600].any()
     changed = recording.X.copy()
-    changed[500] += 1
+    changed[150] += 1
     moved = model.transform(asc.Recording(changed, epochs=epochs))
-    # window 5 centred on the step: steps 498 to 502 see step 500
-    assert np.flatnonzero((moved != z).any(1)).tolist() == [498, 499, 500, 501, 502]
+    # window 5 centred on the step: steps 148 to 152 see step 150
+    assert np.flatnonzero((moved != z).any(1)).tolist() == [148, 149, 150, 151, 152]
     for method in ("unique_variance", "generative_gradient", "inverted_neuron_gradient", "integrated_gradients"):
-        samples = 50 if "samples" in attribution.METHODS[method].takes else None
+        samples = 10 if "samples" in attribution.METHODS[method].takes else None
         assert model.attribute(recording, method=method, samples=samples).by_space.shape == (24, 2)
     with pytest.raises(ValueError, match="sees a window"):
         model.attribute(recording, method="tangent")
@@ -311,8 +327,9 @@ def test_own_module_as_encoder(data):
 
     mine = Mine()
     before = mine.a.weight.clone()
-    model = small(encoder=mine, steps=100).fit(data)
-    assert model.transform(data).shape == (12_000, 4)
+    part = data[:1000]
+    model = tiny(encoder=mine, steps=20).fit(part)
+    assert model.transform(part).shape == (1000, 4)
     assert torch.equal(before, mine.a.weight), "the user's module must not be changed"
     with pytest.raises(ValueError, match=r"expected \(2, 4\)"):
         small(encoder=nn.Linear(24, 3)).fit(data)
@@ -336,7 +353,9 @@ def test_every_kind_of_space_at_once(data, quick_unique_variance):
             "rest": asc.Time(2, offsets=(1, 2)),
         },
         hybrid="separate",
-        steps=300,
+        seeds=1,
+        steps=250,
+        batch_size=128,
     ).fit(data.X, variables)
     table = model.goodness_of_fit_.set_index("space")
     assert table.left_out.tolist() == [0, 500, 0, 0, 0]
@@ -345,7 +364,7 @@ def test_every_kind_of_space_at_once(data, quick_unique_variance):
     np.testing.assert_allclose(np.linalg.norm(z[:, 2:4], axis=1), 1, rtol=1e-4)
     maps = model.attribute(data.X, method="generative_gradient")
     assert not maps.refused and np.isfinite(maps.by_space).all() and maps.by_dimension.shape == (24, 9)
-    maps = model.attribute(data.X[:3000], variables[:3000])
+    maps = model.attribute(data.X[:1000], variables[:1000])
     assert (
         not maps.refused
         and np.isfinite(maps.by_space).all()
@@ -354,14 +373,16 @@ def test_every_kind_of_space_at_once(data, quick_unique_variance):
 
 
 def test_whole_and_separate_differ(data):
-    part = data[:2000]
-    whole, separate = (small(hybrid=h, steps=30).fit(part) for h in ("whole", "separate"))
+    part = data[:1000]
+    whole, separate = (tiny(hybrid=h, steps=30).fit(part) for h in ("whole", "separate"))
     assert not np.allclose(whole.transform(part), separate.transform(part))
 
 
 def test_exact_penalty_is_what_the_projection_estimates(data):
     part = data[:2000]
-    exact, projected = (small(exact_penalty=e, penalty=0.1, steps=100).fit(part) for e in (True, False))
+    exact, projected = (
+        small(exact_penalty=e, penalty=0.1, steps=100, batch_size=64).fit(part) for e in (True, False)
+    )
     a, b = (m.history_["penalty"][-50:].mean().item() for m in (exact, projected))
     assert a == pytest.approx(b, rel=0.2)
 
@@ -369,9 +390,9 @@ def test_exact_penalty_is_what_the_projection_estimates(data):
 def test_a_killed_fit_goes_on_to_the_same_bits(data, tmp_path, monkeypatch):
     from ascribo.training import loop as training
 
-    part = data[:2000]
+    part = data[:1000]
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
-    whole = small(steps=200).fit(part)
+    whole = tiny(steps=200).fit(part)
     folder = tmp_path / "state"
     real, calls = training.write_checkpoint, []
 
@@ -383,24 +404,24 @@ def test_a_killed_fit_goes_on_to_the_same_bits(data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(training, "write_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
-        small(steps=200, checkpoint=folder).fit(part)
+        tiny(steps=200, checkpoint=folder).fit(part)
     assert len(list(folder.iterdir())) == 1
-    resumed = small(steps=200, checkpoint=folder).fit(part)
+    resumed = tiny(steps=200, checkpoint=folder).fit(part)
     assert len(calls) == 4, "the first hundred steps were not done again"
     np.testing.assert_array_equal(resumed.transform(part), whole.transform(part))
     assert not list(folder.iterdir())
     calls.clear()
     monkeypatch.setattr(training, "write_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
-        small(steps=200, checkpoint=folder).fit(part)
+        tiny(steps=200, checkpoint=folder).fit(part)
     shuffled = part.variables.sample(frac=1, random_state=0).reset_index(drop=True)
     for other, changes in (
         (part, {"learning_rate": 2e-3}),
-        (part, {"encoder": asc.MLP((64, 64), limit="tanh")}),
+        (part, {"encoder": asc.MLP((16,), limit="tanh")}),
         (asc.Recording(pd.DataFrame(part.X, columns=part.channel_names), shuffled), {}),
     ):
         with pytest.raises(ValueError, match="belongs to another model"):
-            small(steps=200, checkpoint=folder, **changes).fit(other)
+            tiny(steps=200, checkpoint=folder, **changes).fit(other)
 
 
 def test_drop_constant_channels(data):
@@ -427,14 +448,15 @@ def test_steps_that_do_not_tell_of_their_neighbours(quick_unique_variance):
 
 
 def test_a_regression_keeps_its_fit_under_the_penalty_it_finds(data):
-    free, auto = (small(spaces={"p": asc.Regress(["x", "y"])}, penalty=p, steps=600).fit(data) for p in (0, "auto"))
+    settings = {"spaces": {"p": asc.Regress(["x", "y"])}, "seeds": 1, "batch_size": 128, "steps": 400}
+    free, auto = (small(**settings, penalty=p).fit(data[:4000]) for p in (0, "auto"))
     assert 0 < max(auto.history_.attrs["lambda"]) < 5
     error = [1 - 2.0 ** (-2 * m.goodness_of_fit_.bits[0] / 2) for m in (free, auto)]  # R² of each dimension
     assert error[1] > 0.9 * error[0]
 
 
 def test_a_regression_is_scored_in_the_units_of_its_training(data):
-    model = small(spaces={"p": asc.Regress(["x"])}, penalty=0, steps=600).fit(data)
+    model = small(spaces={"p": asc.Regress(["x"])}, penalty=0, steps=300, batch_size=128).fit(data)
     high = np.flatnonzero(data.variables.x > 0.5)[:600]
     X, y = data.X[high], data.variables.iloc[high][["x"]]
     mean, spread = model.model_.regressions["p"]
@@ -450,11 +472,11 @@ def test_a_regression_is_scored_in_the_units_of_its_training(data):
 
 def test_a_batch_is_no_larger_than_the_recording(data):
     part = data[:200]
-    large, whole = (small(batch_size=b, steps=20, penalty=0.0).fit(part) for b in (10_000, 200))
+    large, whole = (tiny(batch_size=b, steps=20, penalty=0.0).fit(part) for b in (10_000, 200))
     assert (large.batch_size, large.batch_size_, whole.batch_size_) == (10_000, 200, 200)
     np.testing.assert_array_equal(large.transform(part), whole.transform(part))
     np.testing.assert_allclose(large.goodness_of_fit_.chance, np.log(20))  # a tenth is held out
-    assert small(batch_size=50, steps=2, penalty=0.0).fit(part).batch_size_ == 50
+    assert tiny(batch_size=50, steps=2, penalty=0.0).fit(part).batch_size_ == 50
 
 
 @pytest.mark.parametrize("fraction", [0.001, 0.009])
@@ -462,11 +484,11 @@ def test_a_few_held_out_steps_are_not_judged_by(data, fraction):
     """Of 2 or 18 time steps no space could be told from chance: they are not held out at all."""
     part = data[:2000]
     with pytest.warns(UserWarning, match=r"too few to judge by: expected at least 20.* larger validation_fraction"):
-        model = small(validation_fraction=fraction, steps=200, penalty=0.0).fit(part)
+        model = tiny(validation_fraction=fraction, steps=100, penalty=0.0).fit(part)
     assert not model.goodness_of_fit_.held_out.any() and not model.goodness_of_fit_.collapsed.any()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = small(validation_fraction=0.01, steps=2, penalty=0.0).fit(part)
+        model = tiny(validation_fraction=0.01, steps=2, penalty=0.0).fit(part)
     assert model.goodness_of_fit_.held_out.all()
 
 
@@ -484,7 +506,7 @@ def test_embeddings_of_all_seeds_are_those_of_each(model, data):
 def test_short_recordings_are_judged_on_held_out_time_too(data):
     part = data[:1000]
     shuffled = part.variables.sample(frac=1, random_state=0).reset_index(drop=True)
-    model = small(steps=300, batch_size=512, penalty=0).fit(part.X, shuffled)
+    model = small(steps=150, batch_size=256, seeds=1, penalty=0).fit(part.X, shuffled)
     table = model.goodness_of_fit_.set_index("space")
     assert table.held_out.all() and table.collapsed["position"]
     np.testing.assert_allclose(table.chance, np.log(100))
@@ -500,35 +522,32 @@ def test_what_cannot_be_held_out_is_said(data):
     _, testing = hold_out(np.zeros(2000, int), 0.1)
     y.loc[testing >= 0] = np.nan
     with pytest.warns(UserWarning, match="nothing could be held out"):
-        model = small(steps=100).fit(data.X[:2000], y)
+        model = tiny(steps=100).fit(data.X[:2000], y)
     assert not model.goodness_of_fit_.held_out.any()
 
 
-@pytest.mark.parametrize("steps", [100, 150, 200, 350, 500])
+@pytest.mark.parametrize("steps", [100, 150, 200, 350])
 def test_auto_finds_a_penalty_in_short_runs(data, steps):
-    model = small(steps=steps, batch_size=64, seeds=1, encoder=asc.MLP((16,))).fit(data[:1000])
+    model = tiny(steps=steps).fit(data[:1000])
     assert min(model.history_.attrs["lambda"]) > 0
 
 
 def test_auto_says_when_it_found_none(data):
     with pytest.warns(UserWarning, match="found no λ within steps=50"):
-        small(steps=50, seeds=1).fit(data[:1000])
+        tiny(steps=50).fit(data[:1000])
 
 
-def test_early_stop_waits_for_the_penalty(data):
+def test_early_stop_waits_for_the_penalty(data, short_chunks):
     late = asc.Ramp(0.1, warmup=0.5, ramp=0.1)
-    model = small(
-        steps=2500,
+    model = tiny(
+        steps=500,
         early_stop=10.0,
         penalty=late,
-        seeds=1,
         encoder=asc.MLP((8,)),
         batch_size=16,
         validation_fraction=0,
     ).fit(data[:500])
-    assert model.history_.sizes["step"] == 1500 and model.history_.attrs["lambda"][0] == pytest.approx(
-        0.1, rel=0.02
-    )
+    assert model.history_.sizes["step"] == 300 and model.history_.attrs["lambda"][0] == pytest.approx(0.1, rel=0.03)
 
 
 @pytest.mark.parametrize("samples", [0, -1, 2.5, "some"])

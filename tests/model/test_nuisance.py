@@ -36,8 +36,9 @@ def correlated(steps=4000):
 
 def fitted(data, spaces):
     model = asc.ContrastiveEmbedding(
-        spaces, seeds=1, steps=120, batch_size=256, penalty=0.01, random_state=0, progress=False
-    )
+        spaces, seeds=1, steps=120, batch_size=128, encoder=asc.MLP((48, 48)), penalty=0.01, random_state=0,
+        progress=False,
+    )  # fmt: skip
     return model.fit(data)
 
 

@@ -93,7 +93,7 @@ def test_counted_positive_bounds_the_information_by_log_n(scale, dim, seed):
 def test_infonce_reaches_log_n_minus_kl():
     """Proposition 1: with ψ = log p/q and many negatives the value is log N - KL(p‖q)."""
     rng = np.random.default_rng(0)
-    sigma, batch, negatives = 0.5, 2000, 20_000
+    sigma, batch, negatives = 0.5, 1000, 10_000
     # z uniform on a ring, positives a wrapped Gaussian step: a box without an edge, so that ψ needs no C(x)
     turn = torch.from_numpy(rng.uniform(0, 20, batch))
     step = torch.from_numpy(sigma * rng.standard_normal(batch))
@@ -123,8 +123,9 @@ def test_float32_is_stable_for_large_batches():
 
 
 def test_memory_grows_with_the_batch_not_its_square():
-    """At 20,000 x 20,000 the pair matrix alone is 1.6 GB; the tensors alive at once must stay far below."""
-    r, n = (torch.randn(1, 20_000, 6, requires_grad=True) for _ in range(2))
+    """At 5,000 x 5,000 there are 25 million pairs; no tensor may hold more than a few of them."""
+    assert blocked.PAIRS_AT_ONCE < 5_000**2 / 10
+    r, n = (torch.randn(1, 5_000, 6, requires_grad=True) for _ in range(2))
     largest = 0
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
@@ -137,7 +138,7 @@ def test_memory_grows_with_the_batch_not_its_square():
 
     with Watch():
         log_sum_exp(r, n, [(SquaredL2(), slice(0, 6))]).sum().backward()
-    assert 20_000 < largest <= blocked.PAIRS_AT_ONCE
+    assert 5_000 < largest <= blocked.PAIRS_AT_ONCE
     assert r.grad is not None and torch.isfinite(r.grad).all()
 
 

@@ -50,7 +50,7 @@ def explained(data, names, channels):
 
 def test_cells_are_functions_of_what_they_carry(data):
     """Rates at two times with the same variables are the same: cells know nothing else."""
-    long = navigation(3, **{**SMALL, "duration": 600})
+    long = navigation(3, **{**SMALL, "duration": 240})
     v, X = long.variables.to_numpy(), long.X
     place = long.types == "place"
     near = np.linalg.norm(v[:, None, :2] - v[None, 2000:2200, :2], axis=2)

@@ -1,9 +1,5 @@
 """Annotated shapes are checked while the tests run, and cost nothing otherwise."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -28,14 +24,3 @@ pytest.importorskip("beartype", reason="shapes are checked with beartype, which 
 def test_other_shapes_are_refused(call):
     with pytest.raises(TypeError, match="Type-check error"):
         call()
-
-
-def test_without_the_variable_functions_are_left_alone():
-    code = "from ascribo.networks.losses import infonce; print(hasattr(infonce, '__wrapped__'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_plain(), check=True)
-    assert done.stdout.strip() == "False"
-
-
-def _plain() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "ASCRIBO_CHECK_SHAPES"}
-    return {**kept, "PYTHONPATH": ":".join(sys.path)}

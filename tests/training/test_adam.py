@@ -1,8 +1,5 @@
 """Adam against torch's own, and what it leaves alone."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -41,15 +38,3 @@ def test_a_parameter_the_loss_does_not_see_has_gradient_zero():
     parameters = {"seen": torch.ones(2, requires_grad=True), "unseen": torch.ones(3, requires_grad=True)}
     seen, unseen = differentiate((2 * parameters["seen"]).sum(), parameters)
     assert seen.tolist() == [2, 2] and unseen.tolist() == [0, 0, 0]
-
-
-def test_fitting_does_not_import_the_compiler():
-    """It would take a second or more of every process."""
-    code = """if 1:
-        import sys, numpy as np, ascribo as asc
-        model = asc.ContrastiveEmbedding({"rest": asc.Time(dim=1)}, steps=3, seeds=1, batch_size=16, penalty=0.1)
-        model.fit(np.random.default_rng(0).normal(size=(300, 4)))
-        print("torch._dynamo" in sys.modules)
-    """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "False"

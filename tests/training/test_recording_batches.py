@@ -18,7 +18,7 @@ from ascribo.training.settings import Settings
 from ascribo.training.steps_eager import EagerSteps
 from ascribo.training.training_problem import Problem
 
-SETTINGS = Settings(60, 32, 3e-3, Constant(0.01))
+SETTINGS = Settings(30, 32, 6e-3, Constant(0.01))
 
 
 def problem(spaces, encoder=None, seed=0, steps=400):

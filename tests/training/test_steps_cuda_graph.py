@@ -38,7 +38,7 @@ def r2(trained, task, data, model):
 
 def test_device_steps_learn_what_host_steps_learn():
     task, data = problem(0)
-    settings = Settings(400, 256, 2e-3, Constant(0.02))
+    settings = Settings(300, 128, 3e-3, Constant(0.02))
     losses = {}
     for name, steps in {
         "host": EagerSteps(RecordingSource([task] * 2, [1, 2]), settings),
@@ -49,13 +49,13 @@ def test_device_steps_learn_what_host_steps_learn():
         right, wrong = r2(trained, task, data, 1)
         assert right > 0.93 and wrong < 0.1
     np.testing.assert_allclose(
-        losses["host"], losses["device"], atol=0.3
-    )  # chance is 5.5; a wrong sampler is off by more than 1
+        losses["host"], losses["device"], atol=0.5
+    )  # chance is 4.9; a wrong sampler is off by more than 1
 
 
 def test_a_stack_of_recordings_learns_each():
     tasks, data = zip(*(problem(seed, steps) for seed, steps in ((0, 4000), (5, 6000))), strict=True)
-    settings = Settings(300, 256, 2e-3, Ramp(0.02))
+    settings = Settings(250, 128, 3e-3, Ramp(0.02))
     source = RecordingSource([tasks[k] for k in (1, 0, 1)], [1, 2, 3])
     trained = run_steps(GraphSteps(source, settings), progress=False)
     for model, which in enumerate([1, 0, 1]):

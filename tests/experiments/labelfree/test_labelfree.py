@@ -133,11 +133,11 @@ def test_batches_are_the_same_up_to_the_block():
 @pytest.mark.parametrize(
     ("experiment", "options"),
     [
-        (consistency, {"parts": ("mnist", "ecg-features", "ecg-examples", "simclr"), "train": 200, "test": 60,
-                       "explained": 50, "epochs": 1, "beat_epochs": 1, "shapes": 64, "points": 3}),
-        (roar, {"train": 150, "test": 50, "epochs": 1, "sizes": (50,)}),
-        (pretext, {"train": 150, "test": 50, "explained": 30, "epochs": 1}),
-        (vae, {"images": 64, "sprites": 64, "test": 20, "samples": 2}),
+        (consistency, {"parts": ("mnist", "ecg-features", "ecg-examples", "simclr"), "train": 100, "test": 60,
+                       "explained": 50, "epochs": 1, "beat_epochs": 1, "shapes": 64, "points": 2}),
+        (roar, {"train": 100, "test": 20, "epochs": 1, "sizes": (50,)}),
+        (pretext, {"train": 100, "test": 20, "explained": 10, "epochs": 1}),
+        (vae, {"images": 32, "sprites": 32, "test": 10, "samples": 2}),
         (blocks, {}),
     ],
 )  # fmt: skip

@@ -13,16 +13,16 @@ TINY = dict(
     dims=[3, 4],
     data_seeds=[0, 1],
     steps=2000,
-    samples=200,
+    samples=60,
     model={"steps": 100, "batch_size": 64},
     progress=False,
 )
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, quick_unique_variance):
     out = tmp_path_factory.mktemp("results")
-    return out, box.run(out, jobs=2, **TINY)
+    return out, box.run(out, jobs=1, **TINY)
 
 
 def test_every_data_set_has_its_row(done):
@@ -48,7 +48,7 @@ def test_a_row_is_what_the_library_says(done):
     data = asc.simulate.box(1, observed=2, hidden=1, steps=2000)
     spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=1)}
     model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=100, batch_size=64, random_state=0, progress=False)
-    maps = model.fit(data).attribute(data, method="generative_gradient", samples=200)
+    maps = model.fit(data).attribute(data, method="generative_gradient", samples=60)
     row = done[1]["rows"][1]
     assert row["auroc"]["generative_gradient"] == maps.auroc(data, "position")
     assert row["bits"] == pytest.approx(model.goodness_of_fit_.set_index("space")["bits"].to_dict(), rel=1e-4)

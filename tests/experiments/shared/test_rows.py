@@ -1,8 +1,15 @@
 """Rows of cases: kept as soon as they are there, and never mixed with those of other code."""
 
+import os
+
 import pytest
 
 from experiments.shared import rows
+
+
+def process(value):
+    """A task that says where it was done."""
+    return {"value": value, "process": os.getpid()}
 
 
 def count(calls):
@@ -38,6 +45,13 @@ def test_rows_of_another_protocol_or_of_other_code_are_not_used(tmp_path, monkey
     monkeypatch.setattr(rows, "code", lambda: {"sha256": "other"})
     run({"value": 1})
     assert calls == [1, 1, 1]
+
+
+def test_cases_are_spread_over_processes_and_keep_their_order(tmp_path):
+    cases = [{"value": k} for k in range(3)]
+    made, resumed = rows.compute_rows(process, cases, tmp_path, jobs=2, progress=False)
+    assert [row["value"] for row in made] == [0, 1, 2] and resumed == 0
+    assert os.getpid() not in {row["process"] for row in made}
 
 
 def test_progress_goes_to_standard_error(tmp_path, capsys):

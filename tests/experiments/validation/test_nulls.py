@@ -7,7 +7,7 @@ import pytest
 
 from experiments.validation import nulls
 
-TINY = dict(unrelated=11, related=2, shifts=9, steps=1000, progress=False)
+TINY = dict(unrelated=6, related=2, shifts=9, steps=1000, progress=False)
 MODEL = {"steps": 40, "batch_size": 64, "learning_rate": 5e-3, "device": "cpu"}
 
 
@@ -20,7 +20,7 @@ def done(tmp_path_factory):
 def test_every_recording_has_its_row(done):
     rows = done[1]["rows"]
     assert [(row["kind"], row["data_seed"]) for row in rows] == [
-        *(("unrelated", k) for k in range(11)),
+        *(("unrelated", k) for k in range(6)),
         *(("related", k) for k in range(2)),
     ]
     assert all(row["p"] * 10 == pytest.approx(round(row["p"] * 10)) and 0.1 <= row["p"] <= 1 for row in rows)
@@ -48,7 +48,7 @@ def test_what_is_written(done):
 def test_the_tables_count_every_recording(done):
     shares, spread = nulls.tables(done[1]).values()
     assert list(shares["variable"]) == ["unrelated", "related"]
-    assert spread["unrelated"].sum() == 11 and spread["related"].sum() == 2
+    assert spread["unrelated"].sum() == 6 and spread["related"].sum() == 2
 
 
 def rows(p):
