@@ -8,16 +8,32 @@ agreement.py, bootstrap.py           how far embeddings agree; bootstrap interva
 
 from .bootstrap import bootstrap_interval
 from .decoding import decode_variables
+from .disentanglement import (
+    DCI,
+    beta_vae_score,
+    dci_scores,
+    factor_vae_score,
+    modularity_score,
+    mutual_information_gap,
+    sap_score,
+)
 from .identifiability import MatchedCorrelation, held_out_r2, match_latents, mean_correlation_coefficient
 from .scores import auroc, linear_r2
 
 __all__ = [
+    "DCI",
     "MatchedCorrelation",
     "auroc",
+    "beta_vae_score",
     "bootstrap_interval",
+    "dci_scores",
     "decode_variables",
+    "factor_vae_score",
     "held_out_r2",
     "linear_r2",
     "match_latents",
     "mean_correlation_coefficient",
+    "modularity_score",
+    "mutual_information_gap",
+    "sap_score",
 ]
