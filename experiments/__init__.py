@@ -74,6 +74,10 @@ EXPERIMENTS = {
         "inversion.permutation",
         "latents up to order, sign and scale, ten processes (Zimmermann et al. 2021, table 2)",
     ),
+    "theory": Entry(
+        "inversion.theory",
+        "limits of the contrastive loss, radius, isometry and uniformity (Zimmermann et al. 2021)",
+    ),
     "labelfree-consistency": Entry(
         "labelfree.consistency",
         "masked features and labels of top examples (Crabbé & van der Schaar 2022, figures 2 and 3)",

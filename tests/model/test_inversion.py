@@ -152,6 +152,16 @@ def test_bad_input_is_refused_in_words(given, said):
         )
 
 
+def test_training_goes_on_from_other_encoders():
+    made = box(conditional="normal")
+    how = {"similarity": "squared_l2", "output": "box", **QUICK}
+    early = asc.invert_process(made, alpha=0.3, steps=60, **how)
+    late = asc.invert_process(made, start=early, steps=1, learning_rate=1e-9, **how)
+    np.testing.assert_allclose(late.embedding, early.embedding, atol=1e-5)
+    with pytest.raises(ValueError, match="expected as many"):
+        asc.invert_process(made, start=early, seeds=2, steps=1, **how)
+
+
 def test_processes_of_one_stack_have_one_distribution():
     with pytest.raises(ValueError, match="only mixings differ"):
         asc.invert_process(

@@ -75,6 +75,7 @@ def invert_process(
     count_positive: bool = True,
     alpha: float = 0.5,
     supervised: bool = False,
+    start: Inversion | None = None,
     random_state: int = 0,
     device: str = "auto",
     progress: bool = True,
@@ -100,6 +101,8 @@ def invert_process(
     alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70; 0.5
         is InfoNCE).
     supervised : train the same encoder to predict the latents instead, an upper bound of what it can find.
+    start : encoders of the same processes to go on from, such as ones that were trained with more weight on the
+        alignment, which is faster where positives are close.
     random_state : initial weights, batches and the samples of the scores depend on it.
 
     Returns
@@ -122,6 +125,10 @@ def invert_process(
     if not scale > 0:
         raise ValueError(f"temperature={temperature!r}: expected a number above 0.")
     stack = [own for own in processes for _ in range(seeds)]
+    if start is not None and len(start.scores) != len(stack):
+        raise ValueError(
+            f"start has {len(start.scores)} models, and {len(stack)} are to be trained: expected as many."
+        )
     models = [int(state) for state in np.random.SeedSequence(random_state).generate_state(len(stack))]
     chosen = resolve_device(device)
     source = ProcessSource(
@@ -134,6 +141,7 @@ def invert_process(
         count_positive=count_positive,
         alpha=alpha,
         supervised=supervised,
+        start=None if start is None else start.parameters,
         device=chosen,
     )
     settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=str(chosen))

@@ -61,6 +61,7 @@ class ProcessSource:
     alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70). 0.5
         is InfoNCE.
     supervised : regress the latents instead; what is said of pairs is not used.
+    start : parameters to start from; None: orthogonal weights.
     """
 
     separable = True
@@ -78,6 +79,7 @@ class ProcessSource:
         count_positive: bool = True,
         alpha: float = 0.5,
         supervised: bool = False,
+        start: Mapping[str, Tensor] | None = None,
         device: torch.device | str = "cpu",
     ):
         first = processes[0]
@@ -90,7 +92,7 @@ class ProcessSource:
         self.seeds = [(int(seed),) for seed in seeds]
         self.output, self.similarity, self.supervised = output or Unbounded(), similarity, supervised
         self.temperature, self.negatives = float(temperature), negatives
-        self.count_positive, self.alpha = count_positive, alpha
+        self.count_positive, self.alpha, self._start = count_positive, alpha, start
         self.objectives = [] if supervised else ["infonce"]
         self.regressions = ["latents"] if supervised else []
         self.rows = 1 if supervised else 3 if negatives == "independent" else 2
@@ -112,6 +114,8 @@ class ProcessSource:
 
     def initial(self) -> dict[str, Tensor]:
         """The parameters before training: orthogonal weights, no bias, and what the output learns."""
+        if self._start is not None:
+            return {name: value.detach().clone() for name, value in self._start.items()}
         seeds = [seed for (seed,) in self.seeds]
         parameters = self._embedder.initial(self._module, seeds)
         for k, seed in enumerate(seeds):
@@ -183,7 +187,8 @@ class ProcessSource:
         said = (self.seeds, self.output, self.similarity, self.temperature, self.negatives, self.rows)
         more = (self.count_positive, self.alpha, self.supervised, self.process.marginal, self.process.conditional)
         digest = hashlib.sha256(repr((*said, *more, str(self._module))).encode())
-        digest.update(self._scale.cpu().numpy().tobytes())
+        for tensor in (self._scale, *(self._start or {}).values()):
+            digest.update(tensor.detach().cpu().numpy().tobytes())
         return digest.hexdigest()
 
     def _latents(self, shape: tuple[int, ...], batch: int, rng: torch.Generator) -> Tensor:
