@@ -40,19 +40,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    *(
-        "FULL",
-        "QUICK",
-        "best_radius",
-        "box_limit",
-        "cases",
-        "conclude",
-        "contrastive_loss",
-        "draw",
-        "log_area",
-        "measure",
-    ),
-    *("rate", "run", "sphere_limit", "tables"),
+    "FULL",
+    "QUICK",
+    "best_radius",
+    "box_limit",
+    "cases",
+    "conclude",
+    "contrastive_loss",
+    "draw",
+    "log_area",
+    "measure",
+    "rate",
+    "run",
+    "sphere_limit",
+    "tables",
 ]
 
 PRINTED = {"log_area_10": 3.2387, "limit_10_1": -0.0494, "limit_10_10": -2.4845}
@@ -199,7 +200,7 @@ def _trained(dim: int, concentration: float, temperature: float, steps: int, bat
     return {
         **{"kind": "trained", "dim": dim, "concentration": concentration, "temperature": temperature},
         **{"radius": radius, "best_radius": float(np.sqrt(temperature * concentration))},
-        "r2": float(found.scores["r2"][0]),
+        "r2": found.scores["r2"].tolist()[0],
         # how far the linear part is from orthogonal, and dot products from those of the latents (1 would be all)
         "orthogonality_error": float((linear.T @ linear - torch.eye(dim)).abs().max()),
         "isometry_error": float((dots - wanted).square().mean().sqrt() / wanted.std()),
@@ -208,7 +209,7 @@ def _trained(dim: int, concentration: float, temperature: float, steps: int, bat
         if dim == 3
         else None,
         "limit": sphere_limit(dim, concentration),
-        "loss": float(found.scores["alignment"][0] + found.scores["uniformity"][0]),
+        "loss": float(found.scores[["alignment", "uniformity"]].to_numpy().sum()),
     }
 
 
