@@ -54,6 +54,13 @@ EXPERIMENTS = {
     "peers": Entry("validation.peers", "calls beside those of tuning curves, linear models and a decoder"),
     "nulls": Entry("validation.nulls", "whether the shift test keeps its level on unrelated variables"),
     "track": Entry("validation.track", "units of a real rat on a linear track: position and running direction"),
+    "reaching": Entry(
+        "validation.reaching", "units of a real monkey's M1: position and velocity of the hand, beside a GLM"
+    ),
+    "grid-cells": Entry(
+        "validation.grid_cells",
+        "real entorhinal cells: grid score against attribution of position (Schneider et al. 2025, figure 7)",
+    ),
     "navigation": Entry(
         "regcl.navigation",
         "cells of a rat in a box: position, head direction and speed (Schneider et al. 2025, table 3, figure 4)",

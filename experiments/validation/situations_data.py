@@ -13,7 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import signal
 
-__all__ = ["SITUATIONS", "Situation", "walk"]
+__all__ = [
+    "SITUATIONS",
+    "Situation",
+    "carriers",
+    "correlated",
+    "filtered",
+    "fold",
+    "noisy",
+    "ornstein",
+    "recorded",
+    "signals",
+    "three",
+    "tuned",
+    "unit",
+    "walk",
+]
 
 STEPS, CHANNELS, CARRY, SNR = 10_000, 40, 0.45, 1.5
 Rng = np.random.Generator
@@ -90,7 +105,7 @@ def carriers(rng: Rng, names: list[str], channels: int = CHANNELS) -> dict[str, 
 def signals(rng: Rng, latents: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> np.ndarray:
     """Noiseless channels: (time, channel)."""
     out = []
-    for i in range(CHANNELS):
+    for i in range(len(truth[next(iter(latents))])):
         own = [unit(value) for name, value in latents.items() if truth[name][i]]
         joint = tuned(rng, np.concatenate([value * np.exp(rng.uniform(-0.4, 0.4)) for value in own], axis=1))
         out.append(joint + 0.5 * sum(tuned(rng, value) for value in own))
@@ -324,3 +339,11 @@ def _derivatives(rng: Rng) -> Situation:
 
 for _steps in (1_000, 2_000, 3_000):
     situation(f"{_steps:,} steps")(lambda rng, steps=_steps: recorded(rng, three(rng, steps)))
+
+
+@situation("20,000 steps, 100 channels")
+def _large(rng: Rng) -> Situation:
+    latents = three(rng, 20_000)
+    truth = carriers(rng, list(latents), 100)
+    known = {name: latents[name] for name in "ab"}
+    return Situation(noisy(rng, signals(rng, latents, truth)), known, {name: truth[name] for name in known})

@@ -4,7 +4,8 @@ The data (nelpy's example, MIT licence) are not part of the repository: the sett
 that has `rat_ca1_lineartrack_nelpy_31.npz`, spike counts in bins of 25 ms beside the rat's place in pixels. Used
 are the laps, runs along the track; each is an epoch. Measured: bits above chance with a p-value against shifted
 variables, the error of decoding position from the embedding in laps that the encoder has not seen, beside the same
-from the counts, and the calls of units beside their spatial information.
+from the counts, the calls of units beside their spatial information, and the calls of `ascribo.screen` beside those
+of a cross-validated GLM, with decoys and unrelated walks.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ascribo.spaces.time import Time
 from experiments.shared.environment import data_file
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
+from experiments.validation.real_recordings import compare_with_glm, count_decoys, count_walks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +53,16 @@ AHEAD = 10
 NEIGHBOURS, FOLDS, BINS = 25, 5, 20
 ORDERS = 20_000
 """Random orders that a partial rank correlation is compared with."""
-FULL = {"steps": 1_500, "seeds": 4, "shift_steps": 500, "shifts": 39, "folds": range(FOLDS)}
-QUICK = {"steps": 200, "seeds": 1, "shift_steps": 50, "shifts": 4, "folds": range(1)}
+FULL = {
+    "steps": 1_500,
+    "seeds": 4,
+    "shift_steps": 500,
+    "shifts": 39,
+    "folds": range(FOLDS),
+    "decoy_shifts": 8,
+    "walks": 20,
+}
+QUICK = {"steps": 200, "seeds": 1, "shift_steps": 50, "shifts": 4, "folds": range(1), "decoy_shifts": 1, "walks": 1}
 
 
 def laps() -> Recording:
@@ -94,6 +104,7 @@ def cases(plan: Plan) -> list[Case]:
     return [
         {"part": "shifts", **shared, "steps": plan["shift_steps"], "shifts": plan["shifts"]},
         {"part": "calls", **shared},
+        {"part": "screen", "decoy_shifts": plan["decoy_shifts"], "walks": plan["walks"]},
         *({"part": "decoding", **shared, "fold": fold} for fold in plan["folds"]),
     ]
 
@@ -118,7 +129,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
 
 def _part(**case: Any) -> Row:
     began = time.monotonic()
-    found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding}[case["part"]](case)
+    found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding, "screen": _screen}[case["part"]](case)
     return {**case, **found, "seconds": round(time.monotonic() - began, 1)}
 
 
@@ -167,6 +178,17 @@ def _calls(case: Case) -> Row:
         "units": units,
         "rate_maps": {name: np.nan_to_num(maps.sel(channel=name).values).round(5).tolist() for name in units},
         "places": maps["position"].values.round(1).tolist(),
+    }
+
+
+def _screen(case: Case) -> Row:
+    """Calls without an encoder, of the counts as they are."""
+    data, asked = laps(), {name: space for name, space in spaces().items() if space.variables}
+    shifts = np.linspace(0.1, 0.9, case["decoy_shifts"]).round(3).tolist()
+    return {
+        **compare_with_glm(data, asked),
+        "decoys": count_decoys(data, asked, shifts),
+        "unrelated": count_walks(data, case["walks"]),
     }
 
 
@@ -274,6 +296,14 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         }
         for name, unit in parts["calls"]["units"].items()
     ]
+    screened = [
+        {
+            "space": name,
+            **{key: each[key] for key in ("question", "called", "glm", "both")},
+            "decoys called": "{called} of {decoys}".format(**parts["screen"]["decoys"][name]),
+        }
+        for name, each in parts["screen"]["spaces"].items()
+    ]
     decoding = [{"from": name, **value} for name, value in result["decoding"].items()]
     agreement = result["agreement"]
     compared = [
@@ -290,6 +320,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
         "Position in held-out laps, median error in pixels": pd.DataFrame(decoding),
         "Units": pd.DataFrame(units),
+        "Units called by screen, beside a cross-validated GLM": pd.DataFrame(screened),
         "Spatial information of units called for position, and of the others": pd.DataFrame(compared),
     }
 

@@ -78,17 +78,13 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
     """
     steps, columns = len(channels), np.ascontiguousarray(channels.T)
     out = np.empty(columns.shape, dtype=np.float32)
-    normal = stats.norm.ppf((np.arange(steps) + 0.5) / steps).astype(np.float32)
+    normal = stats.norm.ppf(np.arange(1, 2 * steps) / (2 * steps)).astype(np.float32)  # at half ranks
     for column, ranked in zip(columns, out, strict=True):
         order = np.argsort(column)
         ordered = column[order]
-        new = np.r_[True, ordered[1:] != ordered[:-1]]
-        if new.all():
-            ranked[order] = normal
-        else:
-            starts = np.flatnonzero(new)
-            middle = (starts + np.r_[starts[1:], steps]) / 2
-            ranked[order] = stats.norm.ppf(middle / steps)[np.cumsum(new) - 1]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        ends = np.r_[starts[1:], steps]
+        ranked[order] = np.repeat(normal[starts + ends - 1], ends - starts)
     centred = out - out.mean(1, keepdims=True)
     spread = centred.std(1, keepdims=True)
     return np.ascontiguousarray((centred / np.where(spread > 0, spread, np.inf)).T)

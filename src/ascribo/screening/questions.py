@@ -23,6 +23,7 @@ __all__ = [
     "Variable",
     "channel_history",
     "choose_lag",
+    "path_tells",
     "run_starts",
     "whiten",
 ]
@@ -33,6 +34,8 @@ ALIKE = 0.9
 """Autocorrelation down to which the past may fall: what is beyond is new enough to be asked about."""
 AROUND = (1, 2, 4, 8)
 """Time steps before and after, at which other variables are conditioned on."""
+PATH_LEAVES, PRESENT_LEAVES = 0.2, 0.5
+"""A variable is the change of another if the other's path leaves less of it, and its present more."""
 DECAY_TIMES = (1.0, 4.0, 15.0)
 """Time steps over which the past of the channels is averaged."""
 COMPONENTS, INTERACTING = 12, 8
@@ -49,7 +52,8 @@ class Variable:
     """The variables of a space: values (time, k), standardised or labels in centred columns; how far their past is.
 
     past : (time,) index of each step's past, `lag` before it. innovation : False: only the level can be asked.
-    seldom : True if it stands still most of the time.
+    seldom : True if it stands still most of the time. path : False: as another space than the one asked about, only
+    its present is conditioned on, since its path tells that one.
     """
 
     values: np.ndarray
@@ -58,6 +62,7 @@ class Variable:
     lag: int
     innovation: bool
     seldom: bool = False
+    path: bool = True
 
     def narrow(self, most: int) -> np.ndarray:
         """The values, or as many random mixtures of them as `most` if there are more."""
@@ -91,6 +96,23 @@ def choose_lag(values: np.ndarray, first: np.ndarray) -> int:
         if (values * values[earlier(first, lag)]).sum() <= ALIKE * power:
             return lag
     return LAGS[-1]
+
+
+def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether one variable is a change of another, as velocity is of position: the other's path around the present
+    tells it, by a linear regression at some time steps, and its present does not."""
+    if own.categorical or other.categorical:
+        return False
+    target, values = own.narrow(8)[rows], other.narrow(8)
+    before = [values[np.maximum(rows - lag, first[rows])] for lag in AROUND]
+    after = [values[np.minimum(rows + lag, last[rows])] for lag in AROUND]
+
+    def left(parts: list[np.ndarray]) -> float:
+        design = np.concatenate([np.ones((len(rows), 1)), *parts], axis=1)
+        error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+        return float(np.square(error).sum() / max(np.square(target - target.mean(0)).sum(), 1e-12))
+
+    return left([values[rows], *before, *after]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
 
 
 def run_starts(values: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -166,15 +188,18 @@ class Question:
         for other in self.others.values():
             values = other.narrow(8)
             given.append(other.fine_functions(rows, self.count(24)))
+            joint.append(values[rows])
+            if not other.path:
+                continue
             given += [values[self._before(rows, lag)] for lag in around]
             given += [values[self._after(rows, lag)] for lag in around]
-            joint.append(values[rows])
             if self.reach and not other.categorical:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
                 given += [waves(values[index], self.count(8), 0.5, 6.0) for index in shifted]
         if self.space.innovation:
             index = self._past(rows, 0)
-            for each in (self.space, *self.others.values(), *self.same.values()):
+            others = [other for other in self.others.values() if other.path]
+            for each in (self.space, *others, *self.same.values()):
                 values = each.narrow(8)
                 given.append(each.fine_functions(index, self.count(16)))
                 given += [values[self._past(rows, more)] for more in (1, 5)]

@@ -24,7 +24,8 @@ PENALTIES = (3e-3, 5e-2, 1.0)
 """Penalties of features of the channels' past to choose from."""
 SMOOTHNESS = (1e-3, 3e-2)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
-MIXTURES = 16
+MIXTURES = 8
+"""Random mixtures of features, for `_size`."""
 WITHOUT = 1e6
 """A penalty with which the channels' past says nothing."""
 

@@ -19,10 +19,12 @@ from .diagnostics import FUNCTION, NEARLY, Hidden, Note, hidden_components, move
 from .features import dummies, earlier, normal_scores, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import (
+    History,
     Question,
     Variable,
     channel_history,
     choose_lag,
+    path_tells,
     run_starts,
     whiten,
 )
@@ -50,7 +52,13 @@ GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
 LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable has an innovation."""
+LOST = 0.01
+"""Share of time steps at one value, of a variable whose values seldom come twice, from which on it seems lost."""
 LABELS = 40
+A_CHANGE = (
+    "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
+    "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
+)
 HIDDEN_COMPANY = (
     "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
     "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
@@ -120,6 +128,7 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
     scores = normal_scores(recording.X)
     narrow = {name: each.narrow(8)[known] for name, each in variables.items()}
     hidden: Hidden | None = None
+    pasts: dict[tuple[int, int] | None, tuple[History, np.ndarray]] = {}
     tables = []
     for name, space in asked.items():
         if space.nuisance:
@@ -138,13 +147,19 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
         same = [other for other in others if max(functions[name, other], functions[other, name]) > FUNCTION]
         same = {other: others.pop(other) for other in same}
         _note_functions(name, functions, notes)
-        left, question = _ask(name, variables[name], others, same, scores, first, last, blocks, notes)
+        few = np.flatnonzero(known)[:: max(1, known.sum() // LOOKED_AT)]
+        for other, each in others.items():
+            if path_tells(variables[name], each, first, last, few):
+                others[other] = replace(each, path=False)
+                notes.append(Note(name, "a change", A_CHANGE.format(other=other)))
+        left, question = _ask(name, variables[name], others, same, scores, first, last, blocks, notes, pasts)
         tables.append(_calls(recording, name, question, left, len(blocks), sum(map(len, blocks)), q))
         _note_velocity(name, variables[name], notes)
+        _note_lost(name, variables[name], known, notes)
         if hidden is None:
             hidden = hidden_components(scores[known], narrow)
         called = tables[-1]["called"].to_numpy()
-        moving = not variables[name].categorical and variables[name].innovation
+        moving = called.any() and not variables[name].categorical and variables[name].innovation
         if moving and moves_with_hidden(hidden, scores[known], narrow, name, variables[name].lag, called):
             notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
     return Screening(pd.concat(tables, ignore_index=True), notes, q)
@@ -263,10 +278,12 @@ def _ask(
     last: np.ndarray,
     blocks: list[np.ndarray],
     notes: list[Note],
+    pasts: dict[tuple[int, int] | None, tuple[History, np.ndarray]],
 ) -> tuple[Residuals, str]:
     """The residuals of the question that the variable allows, and its name.
 
     others : spaces that are conditioned on. same : spaces that say the same, of which only the past is.
+    pasts : what is known of the channels' past at some lags, for all spaces.
     """
     if not variable.innovation:
         text = (
@@ -280,7 +297,10 @@ def _ask(
 
     def ask(reach: int) -> tuple[Sums, Penalties]:
         past = np.maximum(variable.past - 2 * reach, first)
-        history, whitened = channel_history(scores, first, past), whiten(scores, first, past, blocks)
+        key = None if variable.seldom else (variable.lag, reach)  # blocks of others lie otherwise
+        if key is None or key not in pasts:
+            pasts[key] = channel_history(scores, first, past), whiten(scores, first, past, blocks)
+        history, whitened = pasts[key]
         question = Question(variable, others, history, whitened, first, last, same, reach)
         sums = block_sums(question.parts, blocks)
         return sums, choose_penalties(sums, variable.values.shape[1])
@@ -306,6 +326,20 @@ def _note_velocity(name: str, own: Variable, notes: list[Note]) -> None:
             "velocity are called for it. Give velocity as a space of its own to tell the two apart."
         )
         notes.append(Note(name, "has a velocity", text))
+
+
+def _note_lost(name: str, own: Variable, known: np.ndarray, notes: list[Note]) -> None:
+    """A tracker that has lost its object often reports one and the same value."""
+    for column in own.values[known].T:
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) > len(column) / 2 and counts.max() > LOST * len(column):
+            text = (
+                f"one and the same value comes in {counts.max() / len(column):.0%} of time steps, and most others "
+                "once: was it lost then? Channels that carry it may be called for what goes along with it. Set "
+                "the value to NaN where it is not known."
+            )
+            notes.append(Note(name, "lost at times", text))
+            return
 
 
 def _note_functions(name: str, functions: Mapping[tuple[str, str], float], notes: list[Note]) -> None:

@@ -7,16 +7,17 @@ import pytest
 
 from experiments.validation import situations
 from experiments.validation.situations_data import SITUATIONS
+from experiments.validation.situations_further import FURTHER
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize("name", [*SITUATIONS, *FURTHER])
 def test_every_generator_makes_channels_variables_and_truth(name):
-    data = SITUATIONS[name](np.random.default_rng(0))
+    data = {**SITUATIONS, **FURTHER}[name](np.random.default_rng(0))
     assert np.isfinite(data.channels).all() and (data.channels.std(0) > 0).all()
     assert set(data.variables) == set(data.truth) == {"a", "b"}
     for space, values in data.variables.items():
         assert len(values) == len(data.channels) and np.ptp(values) > 0
-        assert data.truth[space].shape == (40,) and not data.truth[space].all()
+        assert data.truth[space].shape == (data.channels.shape[1],) and not data.truth[space].all()
 
 
 def test_a_run_counts_calls_against_the_truth_and_is_published(tmp_path):

@@ -10,7 +10,7 @@ from ascribo.attribution.unique_variance import score
 from ascribo.cli import main
 from experiments.validation import track
 
-TINY = {"steps": 20, "seeds": 1, "shift_steps": 10, "shifts": 2, "folds": [0]}
+TINY = {"steps": 20, "seeds": 1, "shift_steps": 10, "shifts": 2, "folds": [0], "decoy_shifts": 1, "walks": 1}
 
 
 @pytest.fixture(scope="module")
