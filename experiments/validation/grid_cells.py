@@ -36,7 +36,7 @@ from ascribo.spaces.time import Time
 from experiments.shared.environment import data_file
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
-from experiments.validation.real_recordings import count_decoys, count_walks
+from experiments.validation.real_recordings import count_decoys, count_walks, table_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +125,7 @@ def _attribution(session: str, control: bool, steps: int, seeds: int, device: st
                 cells.setdefault(str(cell), {})[method] = round(float(score), 5)
     for found in maps["unique_variance"]:
         calls = found.calls()
-        for row in calls[calls["space"] == "position"].itertuples():
+        for row in table_rows(calls[calls["space"] == "position"]):
             cells[str(row.channel)]["called"] = bool(row.called)
     return {"cells": cells}
 
@@ -135,14 +135,13 @@ def _scores(shuffles: int) -> Row:
     cells: dict[str, Row] = {}
     for recording in sessions().values():
         rates = recording.treat(Treatment(smooth=SMOOTH))
-        found = screen(recording, {"position": Follow(["x", "y"], dim=2)}).calls.set_index("channel")
+        found = screen(recording, {"position": Follow(["x", "y"], dim=2)}).calls
         for name, score in {"grid": grid_score, "information": spatial_information}.items():
-            for row in score(rates, ("x", "y"), shuffles=shuffles).itertuples():
+            for row in table_rows(score(rates, ("x", "y"), shuffles=shuffles)):
                 own = cells.setdefault(str(row.channel), {})
                 own[name], own[f"{name}_p"] = round(float(row.score), 4), round(float(row.p), 4)
-        for cell, row in found.iterrows():
-            own = {"screen": round(float(row["score"]), 5), "screened": bool(row["called"])}
-            cells[str(cell)] |= own
+        for row in table_rows(found):
+            cells[str(row.channel)] |= {"screen": round(float(row.score), 5), "screened": bool(row.called)}
     return {"cells": cells}
 
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ascribo.data.recording import Recording
 from ascribo.screening import screen
@@ -21,7 +20,7 @@ from ascribo.spaces.follow import Follow
 from experiments.shared.rows import Row
 from experiments.validation.established_methods import cross_validated_glm
 
-__all__ = ["compare_with_glm", "count_decoys", "count_walks"]
+__all__ = ["compare_with_glm", "count_decoys", "count_walks", "table_rows"]
 
 LEVEL = 0.05
 
@@ -35,7 +34,7 @@ def compare_with_glm(recording: Recording, spaces: Mapping[str, Space]) -> Row:
     glm = cross_validated_glm(Recording(recording.X, table), regressors, LEVEL)
     out: Row = {"seconds": round(seconds, 2), "spaces": {}}
     for name in regressors:
-        own = found.calls[found.calls["space"] == name]
+        own: Any = found.calls[found.calls["space"] == name]
         called = own["called"].to_numpy(dtype=bool)
         theirs = glm.loc[glm["space"] == name, "called"].to_numpy(dtype=bool)
         out["spaces"][name] = {
@@ -47,7 +46,7 @@ def compare_with_glm(recording: Recording, spaces: Mapping[str, Space]) -> Row:
             "notes": sorted({note.kind for note in found.notes if note.space == name}),
             "units": {
                 row.channel: {"score": round(row.score, 5), "q": round(row.q, 5), "called": bool(row.called)}
-                for row in _rows(own)
+                for row in table_rows(own)
             },
         }
     return out
@@ -76,7 +75,7 @@ def count_walks(recording: Recording, walks: int) -> Row:
         walk = np.cumsum(np.random.default_rng(seed).standard_normal(len(recording)))
         unrelated = Recording(recording.X, {"walk": walk}, epochs=recording.epochs)
         found = screen(unrelated, {"walk": Follow("walk", dim=1)}, LEVEL).calls
-        called.append(int(found["called"].sum()))
+        called.append(int(np.sum(found["called"].to_numpy())))
     return {"walks": walks, "channels": recording.X.shape[1], "called": called}
 
 
@@ -94,5 +93,6 @@ def _numbers(
     return table, regressors
 
 
-def _rows(table: pd.DataFrame) -> list[Any]:
+def table_rows(table: Any) -> list[Any]:
+    """The rows of a DataFrame, with its columns as attributes."""
     return list(table.itertuples(index=False))

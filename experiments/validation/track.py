@@ -302,7 +302,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             **{key: each[key] for key in ("question", "called", "glm", "both")},
             "decoys called": "{called} of {decoys}".format(**parts["screen"]["decoys"][name]),
         }
-        for name, each in parts["screen"]["spaces"].items()
+        for name, each in parts.get("screen", {"spaces": {}})["spaces"].items()
     ]
     decoding = [{"from": name, **value} for name, value in result["decoding"].items()]
     agreement = result["agreement"]
