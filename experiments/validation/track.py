@@ -316,11 +316,12 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         for name in agreement
         if name.startswith("bits_per")
     ]
+    shown = {"Units called by screen, beside a cross-validated GLM": pd.DataFrame(screened)} if screened else {}
     return {
         "Held-out bits, against shifted variables": pd.DataFrame(parts["shifts"]["spaces"]),
         "Position in held-out laps, median error in pixels": pd.DataFrame(decoding),
         "Units": pd.DataFrame(units),
-        "Units called by screen, beside a cross-validated GLM": pd.DataFrame(screened),
+        **shown,
         "Spatial information of units called for position, and of the others": pd.DataFrame(compared),
     }
 

@@ -44,12 +44,12 @@ def test_laps_run_along_the_track(folder):
 def test_the_whole_way(done):
     out, result = done
     assert json.loads((out / "track.json").read_text()) == result and (out / "track.png").exists()
-    assert [row["part"] for row in result["rows"]] == ["shifts", "calls", "decoding"]
+    assert [row["part"] for row in result["rows"]] == ["shifts", "calls", "screen", "decoding"]
     units = result["rows"][1]["units"]
     assert len(units) == result["data"]["units"] and set(track.spaces()) < set(next(iter(units.values())))
     assert 0.05 < result["decoding"]["counts, Euclidean"]["of_constant"] < 0.2  # whatever the embedding
     assert result["decoding"]["constant"]["of_constant"] == 1
-    assert [len(table) for table in track.tables(result).values()] == [2, 4, len(units), 4]
+    assert [len(table) for table in track.tables(result).values()] == [2, 4, len(units), 2, 4]
 
 
 def unit(called, information, chance=0.1, p=0.01, spikes=100):
