@@ -7,7 +7,7 @@ import torch
 
 import ascribo as asc
 from ascribo.data.segments import hold_out
-from ascribo.model.goodness_of_fit import block_interval, goodness_of_fit, time_blocks
+from ascribo.model.goodness_of_fit import TEMPERATURES, block_interval, goodness_of_fit, time_blocks
 from ascribo.networks.encoders import build_encoder
 from ascribo.networks.losses import infonce
 from ascribo.networks.stack import Embedder
@@ -44,17 +44,23 @@ def test_bits_are_those_of_the_loss(parts):
     pairs, goal = Pairs(SPACES, data.variables, testing), targets(data.variables)
     fit = judge(parts, pairs, goal, batches=3, seed=4)
     index = torch.from_numpy(pairs.draw(np.random.default_rng(4), 3, BATCH))
-    by_hand = {"x": [], "rest": [], "guess": []}
+    by_hand, weight = {"x": [], "rest": [], "guess": []}, {"x": [], "rest": [], "guess": [1, 1, 1]}
     for rows in index:
         z = embedder(parameters, X[rows.flatten()].expand(3, -1, -1)).unflatten(1, rows.shape)
         for name, where in {"x": slice(0, 1), "rest": slice(2, 4)}.items():
             part = [z[:, row, :, where] for row in pairs.rows[name]]
             terms = [(as_similarity(SPACES[name].similarity), slice(0, SPACES[name].dim))]
-            by_hand[name].append(np.log2(BATCH) - infonce(*part, terms, count_positive=True) / np.log(2))
+            # a pair of a step with itself counts for nothing
+            reference, positive, negative = part
+            apart = torch.ones(BATCH, dtype=torch.bool) if name == "rest" else rows[pairs.rows[name][1]] != rows[0]
+            kept = (reference[:, apart], positive[:, apart], negative)
+            weight[name].append(apart.sum())
+            by_hand[name].append(np.log2(BATCH) - infonce(*kept, terms, count_positive=True) / np.log(2))
         known = torch.from_numpy(goal["guess"])[rows[0]]
         error = (z[:, 0, :, 1:2] - known).square().mean((1, 2))
         by_hand["guess"].append(0.5 * torch.log2(known.var(correction=0) / error))
-    expected = np.stack([torch.stack(by_hand[name]).mean(0) for name in SPACES], axis=1)
+    mean = lambda name: np.average(torch.stack(by_hand[name]), axis=0, weights=weight[name])  # noqa: E731
+    expected = np.stack([mean(name) for name in SPACES], axis=1)
     np.testing.assert_allclose(fit.bits, expected, rtol=1e-4, atol=1e-5)
     # the blocks hold the same references, so they have the same mean
     np.testing.assert_allclose((fit.block_bits * fit.block_share).sum(0), fit.bits, rtol=1e-4, atol=1e-5)
@@ -138,3 +144,21 @@ def test_bits_limits_and_collapse_are_printed_in_80_columns(monkeypatch, session
         printed = str(model.goodness_of_fit_)
     assert "..." in printed
     assert {"space", "bits", "bits_low", "bits_high", "collapsed"} <= set(printed.split("\n")[0].split())
+
+
+@pytest.mark.parametrize("variables", [2, 4, 6])
+def test_noise_and_walks_that_have_nothing_to_do_with_each_other_have_no_bits(variables):
+    """The nearest step to where several variables go next is often the step itself, which any encoder knows."""
+    rng = np.random.default_rng(variables)
+    names = [f"walk{k}" for k in range(variables)]
+    X = torch.from_numpy(rng.normal(size=(3000, 8))).float()
+    walks = pd.DataFrame(np.cumsum(rng.normal(size=(3000, variables)), axis=0), columns=names)
+    spaces = {"walks": asc.Follow(names, variables)}
+    module = build_encoder("mlp", 8, variables)
+    embedder = Embedder(module, spaces)
+    initial = {name: 2 * value for name, value in embedder.initial(module, [0]).items()}  # it tells steps apart
+    pairs, epochs = Pairs(spaces, walks, np.zeros(3000, int)), np.zeros(3000, int)
+    index = pairs.draw(np.random.default_rng(0), 20, 256)
+    assert (index[:, 0] == index[:, 2]).mean() > {2: 0.005, 4: 0.1, 6: 0.3}[variables]
+    fit = goodness_of_fit(embedder, initial, spaces, X, epochs, pairs, {}, batch=256, temperatures=TEMPERATURES)
+    assert fit.bits.item() < 0.02 and fit.collapsed.all() and fit.table()["bits_low"].item() < 0.01

@@ -19,7 +19,12 @@ a relation that two parts of time have in common by chance is found in both, and
 
 
 def call_channels(
-    blocks: xr.DataArray, q: float = 0.05, *, refused: Sequence[str] = (), dependence: float = 1.0
+    blocks: xr.DataArray,
+    q: float = 0.05,
+    *,
+    refused: Sequence[str] = (),
+    undecided: Sequence[str] = (),
+    dependence: float = 1.0,
 ) -> pd.DataFrame:
     """Test every channel and space: does the space save held-out loss?
 
@@ -34,6 +39,7 @@ def call_channels(
         whose space collapsed is NaN there.
     q : false discovery rate within each space (Benjamini and Hochberg 1995).
     refused : spaces that have no map: their numbers are NaN and nothing is called.
+    undecided : spaces whose test would mean nothing: they have scores, but no p and q, and nothing is called.
     dependence : variance of the mean over that of independent blocks; `CROSS_FITTED` for unique variances.
 
     Other coordinates along the channels, such as their region, become columns beside theirs.
@@ -67,13 +73,15 @@ def call_channels(
             {
                 "channel": blocks["channel"].values,
                 "space": space,
-                "score": score[k],
+                "score": np.minimum(score[k], 1.0),  # it is a share; of some blocks of time it may be more
                 "p": p[k],  # what stands in the middle is left out first where a table is printed in 80 columns
                 "q": stats.false_discovery_control(p[k]),
-                "ci_low": score[k] - wide[k],
-                "ci_high": score[k] + wide[k],
+                "ci_low": np.minimum(score[k] - wide[k], 1.0),
+                "ci_high": np.minimum(score[k] + wide[k], 1.0),
             }
         )
+        if space in undecided:
+            table.loc[:, ["p", "q"]] = np.nan
         if space in refused:
             table.loc[:, ["score", "p", "q", "ci_low", "ci_high"]] = np.nan
         table["called"] = table["q"] <= q

@@ -21,7 +21,7 @@ __all__ = ["AttributionMaps", "Parts", "TooFewSteps"]
 
 TAKEN = {
     *("channel", "space", "dimension", "seed", "block", "time", "epoch", "score", "z", "ci_low", "ci_high"),
-    *("p", "q", "called", "by_space", "by_dimension", "blocks"),
+    *("p", "q", "called", "note", "level", "by_space", "by_dimension", "blocks"),
 }
 """Names that maps and tables of calls use themselves."""
 
@@ -61,7 +61,8 @@ class AttributionMaps:
     Attributes
     ----------
     by_space : DataArray (channel, space). Unique variance: the share of the channel's variance that only the space
-        explains. The other methods: mean over time and seeds of the length of a channel's row within the space,
+        explains; of a space whose variables change, only what is new in them since some time steps ago (their
+        innovation) counts, so that it is small for slow variables. The other methods: mean over time and seeds of the length of a channel's row within the space,
         which does not depend on the basis of the block; for the generative gradient the unit is standard deviations
         of the channel per standard deviation of the space.
     by_dimension : DataArray (channel, dimension), mean over time and seeds of |entry|. Rows are standardised
@@ -73,6 +74,11 @@ class AttributionMaps:
     blocks : DataArray (seed, space, channel, block) or None; the unique variance in blocks of time, which `calls`
         tests.
     untested : space -> why its scores cannot be tested, so that `calls` leaves it out.
+    undecided : space -> why a test of it would mean nothing for this recording: `calls` calls no channel for it, and
+        says why.
+    level : DataArray (channel, space) or None; the share of the channel's variance that the values of the space
+        explain, their past included. Unlike `by_space` it compares spaces with variables and those without. It is
+        not tested, and variables that go with each other share it.
     """
 
     by_dimension: xr.DataArray | None
@@ -82,16 +88,20 @@ class AttributionMaps:
     rank_deficient: float = 0.0
     blocks: xr.DataArray | None = None
     untested: dict[str, str] = field(default_factory=dict)
+    undecided: dict[str, str] = field(default_factory=dict)
+    level: xr.DataArray | None = None
     parts: Parts | None = field(default=None, repr=False)
 
     def calls(self, q: float = 0.05) -> pd.DataFrame:
         """Which channels carry which space, at a false discovery rate of q within each space.
 
-        Columns: channel, space, score, p (that the space adds nothing), q (p adjusted by the method of Benjamini
-        and Hochberg 1995), ci_low and ci_high (95%, over seeds and blocks of time), called. Only for
-        method="unique_variance", whose scores are measured on held-out time. Spaces without a map have no p and are
-        not called. Spaces that cannot be tested (`untested`) are left out; if there are no others, this is an
-        error.
+        Columns: channel, space, score (the share of the channel's variance that only the space explains; of
+        variables that change, by what is new in them), level (the share that the values of the space explain, which
+        is not tested), p (that the space adds nothing), q (p adjusted by the method of Benjamini and Hochberg 1995),
+        ci_low and ci_high (95%, over seeds and blocks of time), called, note (why nothing was tested). Only for
+        method="unique_variance", whose scores are measured on held-out time. Spaces without a map and `undecided`
+        ones have no p and are not called. Spaces that cannot be tested (`untested`) are left out; if there are no
+        others, this is an error.
         """
         if self.blocks is None:
             raise ValueError(
@@ -102,7 +112,14 @@ class AttributionMaps:
         if not tested:
             raise ValueError(f"no space can be tested: {'; '.join(dict.fromkeys(self.untested.values()))}.")
         blocks = self.blocks.sel(space=tested)
-        return call_channels(blocks, q, refused=list(self.refused), dependence=CROSS_FITTED)
+        reasons = {**self.undecided, **self.refused}
+        table = call_channels(blocks, q, refused=list(self.refused), undecided=list(reasons), dependence=CROSS_FITTED)
+        if self.level is not None:
+            own = [self.level.sel(space=name).values for name in tested]
+            table.insert(3, "level", np.concatenate(own))
+        place = list(table.columns).index("called") + 1
+        table.insert(place, "note", [reasons.get(name, "") for name in table["space"]])
+        return table
 
     def by_unit(self) -> pd.DataFrame:
         """A row for each channel: what is known of it, and for each space its score.
@@ -137,7 +154,7 @@ class AttributionMaps:
             coords[f"unit_{name}" if name in TAKEN else str(name)] = ("channel", np.asarray(values))
         arrays = {
             part: None if (value := getattr(self, part)) is None else value.assign_coords(coords)
-            for part in ("by_space", "by_dimension", "blocks")
+            for part in ("by_space", "by_dimension", "blocks", "level")
         }
         parts = self.parts
         if parts is not None:
@@ -238,18 +255,22 @@ class AttributionMaps:
     def to_netcdf(self, path: str | Path) -> Path:
         """Write all but what needs the model to one netCDF file, which `AttributionMaps.load` reads."""
         arrays = {"by_space": self.by_space, "by_dimension": self.by_dimension, "blocks": self.blocks}
+        arrays["level"] = self.level
         facts = {"method": self.method, "rank_deficient": self.rank_deficient}
-        return write_arrays(path, arrays, {**facts, "refused": self.refused, "untested": self.untested})
+        return write_arrays(path, arrays, {**facts, **self._reasons()})
 
     @classmethod
     def load(cls, path: str | Path) -> AttributionMaps:
         """Maps that `to_netcdf` wrote. `over_time`, `where` and `by_epoch` need the model, and are not there."""
-        arrays, facts = read_arrays(path, ("by_space", "by_dimension", "blocks"))
+        arrays, facts = read_arrays(path, ("by_space", "by_dimension", "blocks", "level"))
         return cls(**arrays, **facts)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write `to_frame` as CSV."""
         return write_atomically(path, lambda temporary: self.to_frame().to_csv(temporary, index=False))
+
+    def _reasons(self) -> dict[str, dict[str, str]]:
+        return {"refused": self.refused, "untested": self.untested, "undecided": self.undecided}
 
     @property
     def _about_channels(self) -> list[str]:

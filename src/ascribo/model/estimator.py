@@ -34,7 +34,14 @@ from ..training.settings import Settings
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets, prepare
 from .goodness_of_fit import Fit, goodness_of_fit
-from .input_checks import check_length, check_parameters, check_recording, check_treatment, resolve_spaces
+from .input_checks import (
+    check_length,
+    check_parameters,
+    check_recording,
+    check_treatment,
+    check_variables,
+    resolve_spaces,
+)
 from .parameters import ContrastiveEstimator
 from .saving import save
 
@@ -302,7 +309,10 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 "their variables do not go with those that are missing.",
                 stacklevel=2,
             )
-        if not seed_weights(model).any():
+        known = {n: s for n, s in model.spaces.items() if s.variables and set(s.variables) <= set(recording.variables)}
+        if chosen.tested:
+            check_variables(known, recording)
+        if not seed_weights(model).any() and not (chosen.tested and known):
             raise ValueError(
                 f"all spaces ({', '.join(reported(model.spaces))}) have collapsed: their held-out InfoNCE is at "
                 "chance, so there is nothing to attribute. See model.goodness_of_fit_."

@@ -8,6 +8,10 @@ measured by its own dimensions alone.
 
 Neighbouring time steps are nearly copies of each other, so the interval of the bits is not one over time steps: the
 bits are averaged within blocks of time, and a t interval is taken over the blocks.
+
+The positive of a time step may be that time step, above all where several variables are followed together: nothing
+else is as near. Such pairs are left out. Any embedding that tells time steps apart by their noise would pass for one
+that knows of the variables.
 """
 
 from __future__ import annotations
@@ -164,9 +168,8 @@ def goodness_of_fit(
     block = torch.from_numpy(number).to(X.device)
     slices, names = layout(spaces), tuple(spaces)
     models = next(iter(parameters.values())).shape[0]
-    measured = torch.zeros(
-        2, batches, len(names), len(temperatures), models, device=X.device
-    )  # nats, bits: read once
+    # bits, summed over the references of a batch: read once
+    measured = torch.zeros(batches, len(names), len(temperatures), models, device=X.device)
     shape = (len(names), len(temperatures), models, int(number.max()) + 1)
     total = torch.zeros(shape, device=X.device, dtype=torch.float64)
     count = torch.zeros((len(names), *shape[2:]), device=X.device, dtype=torch.float64)
@@ -184,7 +187,12 @@ def goodness_of_fit(
             reference, positive, negative = every[0].rows[name]
             steps = index[b, :, reference]
             at = block[steps].expand(models, -1)
-            count[k].scatter_add_(1, at, torch.ones_like(at, dtype=torch.float64))
+            # A time step is known by its own noise: a pair of it with itself says nothing of the space.
+            apart = torch.ones_like(steps, dtype=torch.bool)
+            if positive is not None:
+                apart = index[b, :, positive] != steps
+            kept = apart.expand(models, -1)
+            count[k].scatter_add_(1, at, kept.double())
             similarity = similarities[name]
             scaled = [  # a model at another temperature is one more model: (temperature · model, B, dim)
                 (rows[row][..., where] * scales[name]).flatten(0, 1)
@@ -196,28 +204,29 @@ def goodness_of_fit(
                 each = _information(scaled[0], goal)
             else:
                 nats = _infonce(scaled[0], scaled[1], scaled[2], similarity)
-                measured[0, b, k] = nats.mean(-1).unflatten(0, (-1, models))
+                # of pairs with itself: as at chance
+                nats = torch.where(kept.repeat(len(temperatures), 1), nats, chance(batch))
                 each = (chance(batch) - nats) / np.log(2)
             each = each.unflatten(0, (-1, models))
-            measured[1, b, k] = each.mean(-1)
+            measured[b, k] = each.sum(-1)
             total[k].scatter_add_(2, at.expand_as(each), each.double())
     means = (total / count[:, None].clamp_min(1)).permute(1, 3, 2, 0).cpu().numpy()
     regress = np.array([not space.contrastive for space in spaces.values()])
-    values, bits = measured.permute(0, 3, 1, 4, 2).double().cpu().numpy()  # (temperature, batch, model, space) each
-    values[..., regress] = np.nan
+    used = (count.sum(-1) / batches).clamp_min(1)[:, None]  # (space, 1, model), references of a batch
+    bits = (measured.double() / used).permute(2, 0, 3, 1).cpu().numpy()  # (temperature, batch, model, space)
     best = bits.mean(1).argmax(0)[None, None]  # (1, 1, model, space)
-    values, bits, block_bits = (np.take_along_axis(v, best, 0)[0] for v in (values, bits, means))
+    bits, block_bits = (np.take_along_axis(v, best, 0)[0] for v in (bits, means))
     error = bits.std(0, ddof=1) / np.sqrt(batches)
     mean = bits.mean(0)
     return Fit(
         names,
-        values.mean(0),
+        np.where(regress, np.nan, chance(batch) - mean * np.log(2)),
         np.where(regress, np.nan, chance(batch)),
         mean,
         mean <= np.maximum(FEWEST_BITS, 2 * error),
         np.array([every[0].left_out[name] for name in names]),
         block_bits,
-        (count / count.sum(-1, keepdim=True)).permute(2, 1, 0).cpu().numpy(),
+        (count / count.sum(-1, keepdim=True).clamp_min(1)).permute(2, 1, 0).cpu().numpy(),
     )
 
 

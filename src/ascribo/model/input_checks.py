@@ -24,6 +24,7 @@ __all__ = [
     "check_parameters",
     "check_recording",
     "check_treatment",
+    "check_variables",
     "default_spaces",
     "resolve_spaces",
 ]
@@ -70,14 +71,20 @@ def resolve_spaces(spaces: Any, recording: Recording) -> dict[str, Space]:
             raise ValueError(
                 f"spaces[{name!r}]={space!r}: expected a name and one of Follow, Time, Discrete, Regress."
             )
-        for variable in space.variables:
-            _check_variable(name, space, variable, variables)
+    check_variables(spaces, recording)
     if not reported(spaces):
         raise ValueError(
             f"all spaces ({', '.join(spaces)}) are nuisances: nothing would be reported. Set nuisance only for "
             "what you do not ask about."
         )
     return dict(spaces)
+
+
+def check_variables(spaces: Mapping[str, Space], recording: Recording) -> None:
+    """Refuse variables that a recording does not have, or that a space can learn nothing from."""
+    for name, space in spaces.items():
+        for variable in space.variables:
+            _check_variable(name, space, variable, recording.variables)
 
 
 def default_spaces(variables: Sequence[str], channels: int) -> dict[str, Space]:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from ascribo.attribution.unique_variance.conditional_draws import exchange_innovations, redraw_present
+from ascribo.attribution.unique_variance.joint_histograms import JointHistograms
 
 
 def correlation(a, b):
@@ -106,3 +107,43 @@ def test_what_is_drawn_stays_where_the_variables_have_been():
     found = redraw_present(turned, angle, torch.tensor([360.0]), flat, flat, 1)[0] - angle
     found = found - 360 * (found / 360).round()
     assert found.abs().max() < 110 and found.std() == pytest.approx(20, rel=0.05)
+
+
+def test_innovations_are_exchanged_within_a_fold():
+    """A decoder knows the innovations of the fold that it learned from, and not those of the one it is judged on."""
+    rng = np.random.default_rng(0)
+    fold = torch.from_numpy(np.arange(4000) // 200 % 2)
+    label = rng.integers(0, 30, 4000)
+    past, present = (torch.from_numpy(np.eye(30)[rows]) for rows in (label, rng.integers(0, 30, 4000)))
+    other = exchange_innovations(present - past, past, past, 1, labels=True, fold=fold)[0] + past
+    marked = fold[:, None] + 2 * torch.rand(4000, 1, generator=torch.Generator().manual_seed(0))
+    drawn = exchange_innovations(marked, torch.zeros(4000, 1), torch.zeros(4000, 0), 1, fold=fold)[0]
+    for k in range(2):
+        np.testing.assert_array_equal(other[fold == k].sum(0), present[fold == k].sum(0))
+        np.testing.assert_allclose(np.sort(drawn[fold == k].ravel()), np.sort(marked[fold == k].ravel()), rtol=1e-6)
+
+
+def curve(rng, steps=8000):
+    """b is a sine of a, and a little of its own: present and before of both, each (n, 1)."""
+    a = rng.uniform(-1, 1, (steps, 1))
+    before = a + 0.2 * rng.normal(size=a.shape)
+    make = lambda value: np.sin(np.pi * value) + 0.1 * rng.normal(size=value.shape)  # noqa: E731
+    return [torch.from_numpy(part) for part in (a, before, make(a), make(before))]
+
+
+def test_what_is_drawn_stays_where_two_variables_have_been_together():
+    a, before, b, earlier = curve(np.random.default_rng(0))
+    given = torch.cat([before, earlier, b - earlier], 1) / 0.6
+    seen = JointHistograms(a, b)
+    draws = lambda **options: redraw_present(a, before, torch.zeros(1), before, given, 4, **options)  # noqa: E731
+    free, bound = draws(), draws(together=seen)
+    rows = torch.arange(len(a))
+    away = [np.mean([1 - seen.visited(rows, draw).double().mean() for draw in found]) for found in (free, bound)]
+    assert away[0] > 0.03 and away[1] == 0
+    distance = [(draw - a).abs().mean() for draw in (free[0], bound[0])]
+    assert distance[1] > 0.2 * distance[0]  # they are other values still
+    real, chance = seen.mismatch(free)
+    assert real > 2 * chance
+    unrelated = JointHistograms(a, torch.from_numpy(np.random.default_rng(1).normal(size=a.shape)))
+    real, chance = unrelated.mismatch(draws(together=unrelated))
+    assert real < 1.3 * chance

@@ -1,5 +1,6 @@
 """What the variables decide of a test is the same for every model of the recording."""
 
+import time
 from dataclasses import fields
 
 import numpy as np
@@ -131,3 +132,31 @@ def test_a_gpu_scores_as_a_cpu(recording):
     a, b = (score_problems([q], [[0, 1]], steps=300, progress=False)[0].by_block.mean((0, 3)) for q in (cpu, gpu))
     np.testing.assert_allclose(a, b, atol=0.012)  # other seeds of the decoders move a score by 0.006
     assert a.max() > 0.03 and b.max() > 0.03
+
+
+def test_rare_labels_share_columns():
+    """Two thousand labels have a hundred columns, the most frequent ones alone in theirs if there are few others."""
+    rng = np.random.default_rng(0)
+    labels = pd.DataFrame({"label": rng.integers(0, 2000, 5000)})
+    began = time.process_time()
+    found = make_design({"label": asc.Discrete("label", 2)}, 1, np.zeros(5000, int), labels, torch.zeros(5000, 1))
+    assert time.process_time() - began < 10
+    assert which(found.columns, {Role.PRESENT}).sum() == design.MOST_LABELS
+    for k in range(2):  # what is drawn anew in a fold is what was there
+        torch.testing.assert_close(*(v[found.fold == k].sum(0) for v in (found.redraws["label"][0], _innovations(found))), atol=1e-3, rtol=0)
+
+
+def _innovations(found):
+    return found.values[0][:, torch.from_numpy(which(found.columns, {Role.INNOVATION}))]
+
+
+@pytest.mark.parametrize("turns", [0.0, 1.0])
+def test_a_variable_that_is_nearly_a_function_of_another_is_not_decided(turns):
+    """b = sin 2πa and a little: what a could have been, given b, is not known well enough for a test."""
+    rng = np.random.default_rng(0)
+    paths = np.abs((np.cumsum(0.1 * rng.normal(size=(8000, 2)), axis=0) + 1) % 4 - 2) - 1
+    a, b = paths.T
+    b = np.sin(np.pi * a) + 0.15 * b if turns else b
+    spaces = {"a": asc.Follow("a", 1), "b": asc.Follow("b", 1)}
+    given = (spaces, 1, np.zeros(8000, int), pd.DataFrame({"a": a, "b": b}), torch.zeros(8000, 1))
+    assert ("a" in make_design(*given).undecided) == bool(turns)

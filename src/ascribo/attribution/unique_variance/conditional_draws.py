@@ -14,14 +14,22 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from ...data.segments import evenly
 from ...spaces.base import Space
 from ...support.circle import short_way
+from .joint_histograms import JointHistograms
 from .whitening import whitening
 
 __all__ = ["exchange_innovations", "redraw_present", "redraw_white_innovations"]
 
 MOST_COLUMNS_SQUARED = 20
 """Most columns whose squares and products are used to predict an innovation: 20 make 231 features."""
+MOST_WAVES, ROWS_PER_WAVE, WAVE_NUMBER = 200, 40, 0.6
+"""Waves over all that is given, by which an innovation is predicted too: at most so many, one for so many rows, of
+wave numbers of this standard deviation (inputs have variance 1). A quadratic function alone does not follow a
+variable that is a sine of another."""
+MOST_ROWS = 20_000
+"""Rows that the prediction is fitted to, at most."""
 FEWEST_ALIKE = 50
 """Innovations are exchanged among at least this many time steps, and at most twice as many."""
 TRIES = 20
@@ -38,11 +46,15 @@ def redraw_white_innovations(
     past: Tensor,
     given: Tensor,
     draws: int,
-) -> Tensor:
+    *,
+    fold: Tensor | None = None,
+    beside: Tensor | None = None,
+) -> tuple[Tensor, tuple[float, float]]:
     """Innovations of a space at time steps `index`, redrawn and white as the inputs of the decoders are: (draw, n,
-    k).
+    k); and how far the distribution of what is drawn is from that of what was there, see `JointHistograms.mismatch`.
 
-    past, given : as of `exchange_innovations`. For spaces whose variables are numbers.
+    past, given, fold : as of `exchange_innovations`. beside : (n, m), the variables of other spaces at present. For
+    spaces whose variables are numbers.
     """
     names = list(space.variables)
     table = variables[names].to_numpy(np.float64)
@@ -52,20 +64,33 @@ def redraw_white_innovations(
     origin = numbers(before)
     mean, axes = whitening(torch.from_numpy(numbers(present) - origin)[None].to(past.device))
     rows, rows_before = (torch.from_numpy(own).to(past.device) for own in (present, before))
-    others = redraw_present(rows, rows_before, turns, past, given, draws).cpu().numpy()
-    changes = torch.from_numpy(np.stack([numbers(other) - origin for other in others])).to(past.device)
-    return ((changes - mean) @ axes[0]).float()
+    together = None if beside is None else JointHistograms(_on_circle(rows, turns), beside.double())
+    found = redraw_present(rows, rows_before, turns, past, given, draws, fold=fold, together=together)
+    mismatch = (0.0, 0.0) if together is None else together.mismatch(_on_circle(found, turns))
+    changes = np.stack([numbers(other) - origin for other in found.cpu().numpy()])
+    return ((torch.from_numpy(changes).to(past.device) - mean) @ axes[0]).float(), mismatch
 
 
 def redraw_present(
-    present: Tensor, before: Tensor, period: Tensor, past: Tensor, given: Tensor, draws: int
+    present: Tensor,
+    before: Tensor,
+    period: Tensor,
+    past: Tensor,
+    given: Tensor,
+    draws: int,
+    *,
+    fold: Tensor | None = None,
+    together: JointHistograms | None = None,
 ) -> Tensor:
     """What the variables of a space might as well be at present, given the past: (draws, n, k) float64.
 
     present, before : (n, k), the variables in their own units, and one lag ago. period : (k,), their full turns, 0
-    if they are not circular; circular ones change the short way round, and stay on their circle. past, given : as
-    of `exchange_innovations`. What is drawn lies where the variables have been, in a bin of their joint histogram
-    that is not empty: a rat does not leave its box.
+    if they are not circular; circular ones change the short way round, and stay on their circle. past, given, fold :
+    as of `exchange_innovations`. together : where these variables, on their circle, and others have been.
+
+    What is drawn lies where the variables have been, in a bin of their joint histogram that is not empty: a rat does
+    not leave its box. So do each of them and each of the others together: where one variable is nearly a function of
+    another, a draw that leaves the curve would ask a decoder about what it has never seen.
 
     >>> angle = torch.from_numpy(np.random.default_rng(0).uniform(0, 360, (500, 1)))
     >>> past = torch.zeros(500, 1)
@@ -92,9 +117,18 @@ def redraw_present(
     visited = torch.unique(place(present))
 
     def possible(rows: Tensor, innovations: Tensor) -> Tensor:
-        return torch.isin(place(before[rows] + innovations * spread), visited)
+        values = before[rows] + innovations * spread
+        alone = torch.isin(place(values), visited)
+        return alone if together is None else alone & together.visited(rows, _on_circle(values, period))
 
-    return before + spread * exchange_innovations(change / spread, past, given, draws, possible=possible).double()
+    drawn = exchange_innovations(change / spread, past, given, draws, possible=possible, fold=fold)
+    return before + spread * drawn.double()
+
+
+def _on_circle(values: Tensor, period: Tensor) -> Tensor:
+    """Values (..., k), the circular ones from 0 to their period."""
+    period = period.to(values)
+    return torch.where(period > 0, values.remainder(torch.where(period > 0, period, 1.0)), values)
 
 
 def exchange_innovations(
@@ -104,6 +138,7 @@ def exchange_innovations(
     draws: int,
     *,
     labels: bool = False,
+    fold: Tensor | None = None,
     seed: int = 0,
     possible: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
@@ -113,11 +148,14 @@ def exchange_innovations(
     ----------
     innovations, past : (n, k), the change of a space's variables, and what they were before it.
     given : (n, p), what else an innovation may depend on: the past of all variables, and the innovations of the
-        others. What these predict of it, by a quadratic regression (linear above 20 columns), stays where it is.
+        others. What these predict of it, by a regression on them, their products and waves over them (on them
+        alone above 20 columns), stays where it is.
     draws : how often.
     labels : the variables are labels, one column each. Innovations are then exchanged among time steps that had the
         same label and at which about the same was expected, and nothing is added to them: between labels there is
         nothing.
+    fold : (n,) integers; innovations are exchanged within a fold. Those of a fold that decoders have learned from
+        would be known to them, and those that they are exchanged for would not.
     possible : (rows, innovations at these) -> whether they can be. What cannot be is drawn again; where nothing
         else is found the innovation stays what it was.
 
@@ -132,11 +170,13 @@ def exchange_innovations(
     """
     innovations, past = innovations.double(), past.double()
     n, device = len(innovations), innovations.device
+    fold = torch.zeros(n, dtype=torch.long, device=device) if fold is None else fold
     expected = _expected(innovations, given.double())
     if labels:
-        group = _groups(expected, torch.unique(past.mul(1000).round(), dim=0, return_inverse=True)[1])
+        where = torch.cat([fold[:, None].double(), past.mul(1000).round()], 1)
+        group = _groups(expected, torch.unique(where, dim=0, return_inverse=True)[1])
     else:
-        group = _groups(torch.cat([past, expected], 1), torch.zeros(n, dtype=torch.long, device=device))
+        group = _groups(torch.cat([past, expected], 1), fold)
     order = torch.argsort(group, stable=True)
     size = torch.bincount(group)
     start = size.cumsum(0) - size
@@ -161,16 +201,28 @@ def exchange_innovations(
 
 
 def _expected(innovations: Tensor, given: Tensor) -> Tensor:
-    """What a regression on `given` (n, p), with its products if p is small, predicts of the innovations (n, k)."""
-    one = torch.ones_like(given[:, :1])
-    parts = [one, given]
+    """What a regression on `given` (n, p) predicts of the innovations (n, k); with products and waves if p is
+    small."""
+    some = torch.from_numpy(evenly(len(given), MOST_ROWS)).to(given.device)
+    features = _features(given, len(some))
+    own, goal = (features, innovations) if len(some) == len(given) else (features[some], innovations[some])
+    gram = own.mT @ own / len(own)
+    weights = torch.linalg.pinv(gram, rtol=1e-10, hermitian=True) @ (own.mT @ goal / len(own))
+    return features @ weights
+
+
+def _features(given: Tensor, rows: int) -> Tensor:
+    """What an innovation is predicted from: 1, what is given (n, p), its products, and waves over it."""
+    parts = [torch.ones_like(given[:, :1]), given]
     if given.shape[1] <= MOST_COLUMNS_SQUARED:
         first, second = torch.triu_indices(given.shape[1], given.shape[1], device=given.device)
         parts.append(given[:, first] * given[:, second])
-    features = torch.cat(parts, 1)
-    gram = features.mT @ features / len(features)
-    weights = torch.linalg.pinv(gram, rtol=1e-10, hermitian=True) @ (features.mT @ innovations / len(features))
-    return features @ weights
+        waves, random = min(MOST_WAVES, rows // ROWS_PER_WAVE), np.random.default_rng(0)
+        numbers = WAVE_NUMBER * random.standard_normal((given.shape[1], MOST_WAVES))[:, :waves]
+        start = random.uniform(0, 2 * np.pi, MOST_WAVES)[:waves]
+        numbers, start = (torch.from_numpy(part).to(given) for part in (numbers, start))
+        parts.append((given @ numbers + start).cos())
+    return torch.cat(parts, 1)
 
 
 def _groups(past: Tensor, group: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,19 +14,12 @@ from torch import Tensor
 from ...data.standardised_channels import StandardisedChannels
 from ...networks.stack import Embedder
 from ...spaces.base import Space, layout, reported
-from .design import HELD_OUT_RUNS, Design, make_design
+from .design import FOLDS, HELD_OUT_RUNS, Design, make_design
 from .fourier_features import wave_heights
-from .input_columns import SEEN_WITH_EMBEDDINGS, SEEN_WITH_INNOVATIONS, Column, Role, which
+from .input_columns import SEEN_WITH_EMBEDDINGS, SEEN_WITH_INNOVATIONS, VARIABLES, Column, Role, which
 from .whitening import white
 
-__all__ = ["BLOCKS", "FOLDS", "DecodingProblem", "make_problem"]
-
-FOLDS = 2
-BLOCKS = (5, 40)
-"""Fewest and most blocks of time that the spread of a score is judged by."""
-LAGS_PER_BLOCK = 10
-"""A block has at least this many lags. Where there is nothing to find, blocks of as few as five are uncorrelated:
-redrawn innovations have no memory."""
+__all__ = ["DecodingProblem", "make_problem"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,14 @@ class DecodingProblem:
     spaces : the spaces that are tested.
     redraws : space with variables -> its innovations, a slice of the inputs, and what they are exchanged for,
         (draw, n, k), in the first variant.
+    trial_redraws : space whose variables are those of whole epochs -> the same, in variant `variables_alone`.
+    levels : space with variables -> the columns that know of it, of which variant `variables_alone` sees some.
+        elsewhere : (n,), the row of another time that these are taken from.
     comparisons : space without variables -> the variant that sees it, and the one that does not.
     fold, block : (n,), the fold that holds a row out, and the block of time it is in.
     training_rows : for each fold the rows its decoders learn from.
     loss : "squared" or "poisson".
+    undecided : space -> why its test would mean nothing.
     phases : (dim, w) or None, phases of waves over the present values of the variables, as a linear map of the
         inputs.
     """
@@ -61,6 +59,11 @@ class DecodingProblem:
     training_rows: list[np.ndarray]
     loss: str
     phases: Tensor | None = None
+    trial_redraws: dict[str, tuple[slice, Tensor]] = field(default_factory=dict)
+    variables_alone: int = 0
+    levels: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    elsewhere: np.ndarray | None = None
+    undecided: dict[str, str] = field(default_factory=dict)
 
     def with_waves(self, inputs: Tensor) -> Tensor:
         """Inputs (..., dim) with the waves behind them: (..., dim + 2w)."""
@@ -106,32 +109,35 @@ def make_problem(
     if design is None:
         design = make_design(spaces, embedder.window, epochs, variables, X, lag)
     inputs, columns = _inputs(embedder, parameters, spaces, X, epochs, design)
-    masks, comparisons = _variants(columns, design, reported(spaces))
-    redraws = {}
-    for name, drawn in design.redraws.items():
-        where = np.flatnonzero(which(columns, {Role.INNOVATION}, name))
-        redraws[name] = (slice(where[0], where[-1] + 1), drawn)
+    variants = _variants(columns, design, reported(spaces))
+    columns_of = lambda name, role: np.flatnonzero(which(columns, {role}, name))  # noqa: E731
+    redraws, trial_redraws = (
+        {name: (slice(where[0], where[-1] + 1), drawn) for name, drawn in every.items() for where in [columns_of(name, role)]}
+        for every, role in ((design.redraws, Role.INNOVATION), (design.trial_redraws, Role.PRESENT))
+    )
     phases = design.phases
     if phases is not None:  # they do not depend on the embedding
         first = int(which(columns, {Role.PAST_EMBEDDING}).sum())
         phases = torch.nn.functional.pad(phases, (0, 0, first, len(columns) - first - len(phases)))
-    n = len(design.index)
-    blocks = int(np.clip(n // (LAGS_PER_BLOCK * max(design.lags.values(), default=1)), *BLOCKS))
-    fold, training_rows = _folds(n, design.reach)
     at = torch.from_numpy(design.index).to(X.device)
     return DecodingProblem(
         index=design.index,
         x=X[at] if counts is None else counts[at],
         inputs=inputs,
-        masks=torch.from_numpy(np.stack(masks)).to(inputs),
+        masks=torch.from_numpy(np.stack(variants.masks)).to(inputs),
         spaces=tuple(reported(spaces)),
         redraws=redraws,
-        comparisons=comparisons,
-        fold=fold,
-        block=np.arange(n) * blocks // n,
-        training_rows=training_rows,
+        comparisons=variants.comparisons,
+        fold=design.fold,
+        block=design.block,
+        training_rows=_training_rows(design.fold, design.reach),
         loss="squared" if counts is None else "poisson",
         phases=phases,
+        trial_redraws=trial_redraws,
+        variables_alone=variants.variables_alone,
+        levels={n: tuple(np.flatnonzero(which(columns, VARIABLES, n)).tolist()) for n in design.redraws},
+        elsewhere=design.elsewhere,
+        undecided=design.undecided,
     )
 
 
@@ -159,10 +165,16 @@ def _inputs(
     return torch.cat(parts, -1), columns
 
 
-def _variants(
-    columns: list[Column], design: Design, tested: list[str]
-) -> tuple[list[np.ndarray], dict[str, tuple[int, int]]]:
-    """What each variant sees, and for each tested space without variables which two are compared."""
+class _Variants(NamedTuple):
+    """What each variant sees; the two that are compared for each tested space without variables; and the one that
+    sees the variables alone."""
+
+    masks: list[np.ndarray]
+    comparisons: dict[str, tuple[int, int]]
+    variables_alone: int
+
+
+def _variants(columns: list[Column], design: Design, tested: list[str]) -> _Variants:
     masks = [which(columns, SEEN_WITH_INNOVATIONS)] if design.lags else []
     comparisons = {}
     if design.without_variables:
@@ -171,14 +183,22 @@ def _variants(
         for name in (n for n in design.without_variables if n in tested):
             comparisons[name] = (full, len(masks))
             masks.append(seen & ~which(columns, {Role.EMBEDDING}, name))
-    return masks, comparisons
+    alone = 0
+    if design.redraws or design.trial_redraws:
+        # Without the embedding, which knows of a variable from any channel that carries it, and of what it is mixed
+        # up with. Where one space follows time there is such a variant already.
+        present = which(columns, {Role.PRESENT})
+        same = [k for k, mask in enumerate(masks) if np.array_equal(mask, present)]
+        alone = same[0] if same else len(masks)
+        masks += [] if same else [present]
+    return _Variants(masks, comparisons, alone)
 
 
-def _folds(n: int, reach: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Which fold holds out each of n rows, (n,), and for each fold the rows that its decoders learn from."""
-    fold = np.arange(n) * HELD_OUT_RUNS // n % FOLDS
+def _training_rows(fold: np.ndarray, reach: int) -> list[np.ndarray]:
+    """For each fold the rows that its decoders learn from. fold : (n,), the fold that holds each row out."""
+    n = len(fold)
     gap = min(reach, n // HELD_OUT_RUNS // 4)
     apart = np.ones(n, dtype=bool)  # rows near those of another fold share neighbours with them
     apart[gap:] &= fold[gap:] == fold[: n - gap]
     apart[: n - gap] &= fold[gap:] == fold[: n - gap]
-    return fold, [np.flatnonzero((fold != k) & apart) for k in range(FOLDS)]
+    return [np.flatnonzero((fold != k) & apart) for k in range(FOLDS)]

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-__all__ = ["SEEN_WITH_EMBEDDINGS", "SEEN_WITH_INNOVATIONS", "Column", "Role", "which"]
+__all__ = ["SEEN_WITH_EMBEDDINGS", "SEEN_WITH_INNOVATIONS", "VARIABLES", "Column", "Role", "which"]
 
 
 class Role(Enum):
@@ -36,6 +36,9 @@ SEEN_WITH_INNOVATIONS = frozenset(
 """What the decoder sees that spaces with variables are tested with."""
 SEEN_WITH_EMBEDDINGS = frozenset({Role.PRESENT, Role.EMBEDDING})
 """What the decoders see that spaces without variables are compared with."""
+
+VARIABLES = frozenset({Role.PAST, Role.EARLIER_PAST, Role.PAST_CHANGE, Role.INNOVATION, Role.PRESENT})
+"""What is known of the variables, not of the embedding."""
 
 
 @dataclass(frozen=True)

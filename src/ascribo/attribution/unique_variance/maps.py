@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -13,8 +14,8 @@ from ..called_channels import reasons_without_test
 from ..maps import AttributionMaps, Parts, TooFewSteps
 from ..method_inputs import Model, reasons_without_map, seed_weights
 from ..registry import Options, recording_method
-from .decoding_problem import BLOCKS, DecodingProblem, make_problem
-from .design import make_design
+from .decoding_problem import DecodingProblem, make_problem
+from .design import BLOCKS, make_design
 from .score import HeldOutScores, score_problems
 
 __all__ = ["make_problems", "maps_from_scores", "unique_variance_maps"]
@@ -91,8 +92,15 @@ def maps_from_scores(
     time: np.ndarray,
     epochs: np.ndarray,
 ) -> AttributionMaps:
-    """Held-out scores as maps. weight : (seed, space), 1 for the seeds whose space is usable."""
+    """Held-out scores as maps.
+
+    weight : (seed, space), 1 for the seeds whose space is usable. refused : space -> why it has no map. Both are for
+    spaces that are judged by their embedding: variables are tested as they are, whatever the embedding knows of them.
+    """
     index, names = scores.problem.index, list(scores.problem.spaces)
+    by_embedding = scores.problem.comparisons
+    weight = np.where([name in by_embedding for name in names], weight, 1.0)
+    refused = {name: why for name, why in refused.items() if name in by_embedding}
     share = np.where(weight.any(0), weight, 1.0)
     share = (share / share.sum(0))[:, None]  # (seed, 1, space)
     gone = [name in refused for name in names]
@@ -116,21 +124,28 @@ def maps_from_scores(
         parts = [scores.at(rows[blocks == b]).mean(1) for b in range(blocks[-1] + 1)]
         return maps(np.stack(parts, -1).transpose(0, 2, 1, 3))
 
-    def maps(by_block: np.ndarray) -> AttributionMaps:
-        score = (by_block.mean(-1).transpose(0, 2, 1) * share).sum(0)
+    def maps(by_block: np.ndarray, level: np.ndarray | None = None) -> AttributionMaps:
+        score = np.minimum((by_block.mean(-1).transpose(0, 2, 1) * share).sum(0), 1.0)
         score[:, gone] = np.nan
         by_block = np.where(share[:, 0, :, None, None] > 0, by_block, np.nan)
         labels = {"channel": list(channels), "space": names}
         attrs = {"method": "unique_variance", "loss": scores.problem.loss}
+        array = partial(xr.DataArray, dims=("channel", "space"), coords=labels, attrs=attrs)
         return AttributionMaps(
             None,
-            xr.DataArray(score, dims=("channel", "space"), coords=labels, name="by_space", attrs=attrs),
+            array(score, name="by_space"),
             "unique_variance",
             refused,
             0.0,
             xr.DataArray(by_block, dims=("seed", "space", "channel", "block"), coords=labels, name="blocks"),
             untested=untested,
+            undecided={name: why for name, why in scores.problem.undecided.items() if name not in untested},
+            level=None if level is None else array(level, name="level"),
             parts=Parts(time, epochs, over_time, only_at),
         )
 
-    return maps(scores.by_block)
+    if scores.level is None:
+        return maps(scores.by_block)
+    level = np.minimum((scores.level.transpose(0, 2, 1) * share).sum(0), 1.0)
+    level[:, gone] = np.nan
+    return maps(scores.by_block, level)

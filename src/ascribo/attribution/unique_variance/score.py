@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...data.segments import evenly
 from ...training.decoders import WIDTHS, decode, fit_decoders, losses
-from .decoding_problem import FOLDS, DecodingProblem
+from .decoding_problem import DecodingProblem
+from .design import FOLDS
 
 __all__ = ["MOST_TRAINING_STEPS", "HeldOutScores", "score_problems"]
 
@@ -25,6 +27,8 @@ LEAST_LOSS = 1e-8
 """Variance (or deviance) of a channel below which there is nothing to explain."""
 ROWS_AT_ONCE = {False: 8192, True: 65_536}
 """Time steps that are scored together, on a CPU and on a GPU."""
+LEVEL_ROWS = 20_000
+"""Time steps by which levels are measured, at most."""
 NUMBERS_AT_ONCE = 2**25
 """Numbers of a layer that are held at once, at most: with many channels and seeds fewer time steps are scored
 together."""
@@ -36,11 +40,14 @@ class HeldOutScores:
 
     by_block : (seed, space, channel, block), means over blocks of time.
     at : rows (n,) of the problem -> the same at each of them, (seed, n, channel, space).
+    level : (seed, space, channel), the share of the variance that the values of the space explain, not its
+        innovation alone.
     """
 
     problem: DecodingProblem
     by_block: np.ndarray
     at: Callable[[np.ndarray], np.ndarray]
+    level: np.ndarray | None = None
 
 
 def score_problems(
@@ -115,51 +122,107 @@ def _score_together(
 
 def _score(problem: DecodingProblem, parameters: Mapping[str, Tensor]) -> HeldOutScores:
     """Held-out losses of the decoders of one problem, parameters (seed, variant, fold, ...)."""
-    x, masks = problem.x, problem.masks_with_waves
-    seeds, variants = parameters["0.bias"].shape[:2]
-    whole = losses(_constant(x, problem.loss), x, problem.loss).mean(0) - _least(x, problem.loss).mean(0)
-    whole = torch.where(
-        whole > LEAST_LOSS, whole, torch.inf
-    )  # of a channel that never changes nothing is explained
-    widest = max(x.shape[1], masks.shape[1], *WIDTHS)
-    chunk = min(ROWS_AT_ONCE[x.is_cuda], max(64, NUMBERS_AT_ONCE // (seeds * variants * widest)))
-
-    @torch.no_grad()
-    def saved_in_fold(rows: Tensor, fold: int) -> Tensor:
-        """Saved loss at rows that one fold holds out: (seed, rows, channel, space)."""
-        one = {name: value[:, :, fold] for name, value in parameters.items()}
-        flat = {name: value.flatten(0, 1) for name, value in one.items()}
-        u = problem.inputs[:, rows]
-        seen = (problem.with_waves(u)[:, None] * masks[:, None]).flatten(0, 1)
-        found = losses(decode(flat, seen), x[rows], problem.loss).unflatten(0, (seeds, variants))
-        saved = {n: found[:, without] - found[:, full] for n, (full, without) in problem.comparisons.items()}
-        first = {name: value[:, 0] for name, value in one.items()}
-        for name, (where, redraws) in problem.redraws.items():
-            total = torch.zeros_like(found[:, 0])
-            for other in redraws[:, rows]:
-                v = u.clone()
-                v[..., where] = other
-                lost = losses(decode(first, problem.with_waves(v) * masks[0]), x[rows], problem.loss)
-                total += lost - found[:, 0]
-            saved[name] = total / (2 * len(redraws))
-        return torch.stack([saved[name] / whole for name in problem.spaces], -1)
+    judge = _Judge(problem, parameters)
+    x, blocks = problem.x, int(problem.block[-1]) + 1
+    shape = (judge.seeds, blocks, x.shape[1], len(problem.spaces))
+    total = torch.zeros(shape, dtype=torch.float64, device=x.device)
+    worse = torch.zeros_like(total)
+    for fold in range(FOLDS):
+        for part in torch.from_numpy(np.flatnonzero(problem.fold == fold)).split(judge.rows_at_once):
+            where = torch.from_numpy(problem.block[part.numpy()]).to(x.device)
+            saved, beyond = judge.saved(part.to(x.device), fold)
+            total.index_add_(1, where, saved.double())
+            worse.index_add_(1, where, beyond.double())
+    # A decoder that never saw a space may be worse than none: what it loses by that is not the space's.
+    judge.none_is_better = worse.sum(1) > 0  # (seed, channel, space)
+    total -= worse * judge.none_is_better[:, None]
+    mean = total / torch.from_numpy(np.bincount(problem.block)).to(x.device)[:, None, None]
 
     def at(rows: np.ndarray) -> np.ndarray:
-        out = np.empty((seeds, len(rows), x.shape[1], len(problem.spaces)), dtype=np.float32)
+        out = np.empty((judge.seeds, len(rows), x.shape[1], len(problem.spaces)), dtype=np.float32)
         for fold in range(FOLDS):
             places = np.flatnonzero(problem.fold[rows] == fold)
-            for part in np.array_split(places, max(1, -(-len(places) // chunk))):
-                out[:, part] = saved_in_fold(torch.from_numpy(rows[part]).to(x.device), fold).cpu().numpy()
+            for part in np.array_split(places, max(1, -(-len(places) // judge.rows_at_once))):
+                saved, beyond = judge.saved(torch.from_numpy(rows[part]).to(x.device), fold)
+                out[:, part] = (saved - beyond * judge.none_is_better[:, None]).cpu().numpy()
         return out
 
-    blocks = int(problem.block[-1]) + 1
-    total = torch.zeros(seeds, blocks, x.shape[1], len(problem.spaces), dtype=torch.float64, device=x.device)
-    for fold in range(FOLDS):
-        for part in torch.from_numpy(np.flatnonzero(problem.fold == fold)).split(chunk):
-            where = torch.from_numpy(problem.block[part.numpy()]).to(x.device)
-            total.index_add_(1, where, saved_in_fold(part.to(x.device), fold).double())
-    mean = total / torch.from_numpy(np.bincount(problem.block)).to(x.device)[:, None, None]
-    return HeldOutScores(problem, mean.permute(0, 3, 2, 1).cpu().numpy(), at)
+    by_block = mean.permute(0, 3, 2, 1).cpu().numpy()
+    level = by_block.mean(-1)
+    for name, found in judge.levels().items():
+        level[:, problem.spaces.index(name)] = found.cpu().numpy()
+    return HeldOutScores(problem, by_block, at, level)
+
+
+class _Judge:
+    """Losses of the decoders of one problem on time that was held out from them."""
+
+    def __init__(self, problem: DecodingProblem, parameters: Mapping[str, Tensor]):
+        self.problem, self.parameters = problem, parameters
+        self.seeds, self.variants = parameters["0.bias"].shape[:2]
+        x, self.masks = problem.x, problem.masks_with_waves
+        self.constant = _constant(x, problem.loss)
+        whole = losses(self.constant, x, problem.loss).mean(0) - _least(x, problem.loss).mean(0)
+        # of a channel that never changes nothing is explained
+        self.whole = torch.where(whole > LEAST_LOSS, whole, torch.inf)
+        widest = max(x.shape[1], self.masks.shape[1], *WIDTHS)
+        fit = NUMBERS_AT_ONCE // (self.seeds * self.variants * widest)
+        self.rows_at_once = min(ROWS_AT_ONCE[x.is_cuda], max(64, fit))
+        self.none_is_better = torch.zeros(0)
+
+    def loss(self, inputs: Tensor, rows: Tensor, variant: int, fold: int) -> Tensor:
+        """Loss at rows of what one variant predicts from inputs (seed, rows, dim): (seed, rows, channel)."""
+        one = {name: value[:, variant, fold] for name, value in self.parameters.items()}
+        seen = self.problem.with_waves(inputs) * self.masks[variant]
+        return losses(decode(one, seen), self.problem.x[rows], self.problem.loss)
+
+    @torch.no_grad()
+    def saved(self, rows: Tensor, fold: int) -> tuple[Tensor, Tensor]:
+        """Saved loss at rows that one fold holds out, and how much of it is that of a decoder beyond what none, a
+        constant, would lose: both (seed, rows, channel, space)."""
+        problem = self.problem
+        u = problem.inputs[:, rows]
+        found = [self.loss(u, rows, variant, fold) for variant in range(self.variants)]
+        nothing = torch.zeros_like(found[0])
+        saved, beyond = {}, {}
+        none = losses(self.constant, problem.x[rows], problem.loss)
+        for name, (full, without) in problem.comparisons.items():
+            saved[name], beyond[name] = found[without] - found[full], found[without] - none
+        redrawn = [(name, 0, *own) for name, own in problem.redraws.items()]
+        redrawn += [(name, problem.variables_alone, *own) for name, own in problem.trial_redraws.items()]
+        for name, variant, where, draws in redrawn:
+            total = torch.zeros_like(nothing)
+            for other in draws[:, rows]:
+                v = u.clone()
+                v[..., where] = other
+                total += self.loss(v, rows, variant, fold) - found[variant]
+            saved[name] = total / (2 * len(draws))
+        stack = lambda each: torch.stack([each.get(name, nothing) / self.whole for name in problem.spaces], -1)  # noqa: E731
+        return stack(saved), stack(beyond)
+
+    @torch.no_grad()
+    def levels(self) -> dict[str, Tensor]:
+        """For each space with innovations, the share of the variance that its values explain: (seed, channel).
+
+        Half of what it costs to take all that is known of the space from another time.
+        """
+        problem, variant = self.problem, self.problem.variables_alone
+        if problem.elsewhere is None:
+            return {}
+        total = {name: torch.zeros(self.seeds, problem.x.shape[1], device=problem.x.device) for name in problem.levels}
+        chosen = evenly(len(problem.index), LEVEL_ROWS)
+        for fold in range(FOLDS):
+            for part in torch.from_numpy(chosen[problem.fold[chosen] == fold]).split(self.rows_at_once):
+                rows = part.to(problem.x.device)
+                there = torch.from_numpy(problem.elsewhere[part.numpy()]).to(problem.x.device)
+                u, other = problem.inputs[:, rows], problem.inputs[:, there]
+                found = self.loss(u, rows, variant, fold)
+                for name, columns in problem.levels.items():
+                    v = u.clone()
+                    where = torch.tensor(columns, device=v.device)
+                    v[..., where] = other[..., where]
+                    total[name] += (self.loss(v, rows, variant, fold) - found).sum(1)
+        return {name: (value / (2 * len(chosen) * self.whole)).clamp(0, 1) for name, value in total.items()}
 
 
 def _constant(x: Tensor, loss: str) -> Tensor:
