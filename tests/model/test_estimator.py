@@ -152,17 +152,65 @@ def test_shuffled_labels_collapse_and_their_map_is_refused(data, quick_unique_va
     table = model.goodness_of_fit_.set_index("space")
     assert table.collapsed["position"] and not table.collapsed["rest"]
     assert table.bits["position"] < 0.02 < 1 < table.bits["rest"]
-    for method in ("generative_gradient", "unique_variance"):
-        with pytest.warns(UserWarning, match="'position' has no map"):
-            maps = model.attribute(data, method=method)
-        assert "chance" in maps.refused["position"]
-        assert np.isnan(maps.by_space.sel(space="position")).all()
-        assert np.isfinite(maps.by_space.sel(space="rest")).all()
+    with pytest.warns(UserWarning, match="'position' has no map"):
+        maps = model.attribute(data, method="generative_gradient")
+    assert "chance" in maps.refused["position"]
+    assert np.isnan(maps.by_space.sel(space="position")).all()
+    assert np.isfinite(maps.by_space.sel(space="rest")).all()
+    # variables are tested as they are, whatever the embedding knows of them
+    maps = model.attribute(data.X, shuffled)
+    assert not maps.refused and np.isfinite(maps.by_space).all()
     calls = maps.calls().groupby("space")["called"].sum()
     assert calls["position"] == 0 < calls["rest"]
     alone = tiny(spaces={"position": asc.Follow(["x", "y"], 2)}, steps=50).fit(data.X, shuffled)
+    assert not alone.attribute(data.X, shuffled).calls()["called"].any()
     with pytest.raises(ValueError, match=r"all spaces .* collapsed"):
-        alone.attribute(data.X)
+        alone.attribute(data.X, method="generative_gradient")
+
+
+def test_variables_that_say_nothing_are_refused(model, data):
+    for nothing, message in ((np.nan, "is missing everywhere"), (0.0, "has one value")):
+        with pytest.raises(ValueError, match=f"'position': variable 'x' {message}"):
+            model.attribute(data.X, data.variables * nothing)
+
+
+# how much is spent
+
+
+def test_spending_follows_the_question(data, tmp_path, quick_unique_variance):
+    """Training stops when held-out bits have stopped rising, and two seeds that agree are enough."""
+    spaces = {"position": asc.Follow(["x", "y"], 2)}
+    given = dict(batch_size=128, encoder=asc.MLP((32,)), random_state=0, learning_rate=5e-3, progress=False)
+    model = asc.ContrastiveEmbedding(spaces, **given).fit(data[:3000])
+    spent = model.spent_
+    assert spent["seeds"] == model.model_.seeds == 2 and "2 seeds agree" in spent["why_seeds"]
+    assert max(spent["steps"]) < 1500 and all("stopped rising at step" in why for why in spent["why_steps"])
+    held_out = model.history_["held_out"].values
+    assert held_out.shape[1] == 2 and np.nanmax(held_out) > 1 and held_out[0, 0] < np.nanmax(held_out)
+    for seed, steps in enumerate(spent["steps"]):  # the learning rate fell, and λ was found and kept
+        weights = model.history_["lambda"].values[:steps, seed]
+        assert weights[0] == 0 < weights[-1] == weights[-steps // 5]
+    # the same whatever the number of processes, and loaded again
+    other = asc.ContrastiveEmbedding(spaces, n_jobs=2, **given).fit(data[:3000])
+    np.testing.assert_array_equal(other.transform(data[:500]), model.transform(data[:500]))
+    assert other.spent_ == spent and asc.load(model.save(tmp_path / "run")).spent_ == spent
+    calls = [each.attribute(data[:3000]).calls() for each in (model, other)]
+    pd.testing.assert_frame_equal(*calls)
+
+
+def test_seeds_are_added_while_they_disagree(data):
+    """Of a space that nothing drives every seed has an embedding of its own."""
+    rng = np.random.default_rng(0)
+    noise = asc.Recording(rng.normal(size=(1500, 4)), {"x": np.cumsum(rng.normal(size=1500))})
+    given = dict(steps=20, batch_size=64, encoder=asc.MLP((8,)), random_state=0, progress=False, penalty=0.0)
+    model = asc.ContrastiveEmbedding({"x": asc.Follow("x", 1)}, **given).fit(noise)
+    assert model.spent_["seeds"] == 4 and "2 seeds disagree" in model.spent_["why_seeds"]
+    assert model.spent_["steps"] == [20] * 4 and model.spent_["why_steps"] == ["all 20 steps were taken"] * 4
+    fixed = asc.ContrastiveEmbedding({"x": asc.Follow("x", 1)}, seeds=4, **given).fit(noise)
+    np.testing.assert_allclose(fixed.transform(noise), model.transform(noise), rtol=1e-4, atol=1e-5)
+    for wrong in ({"seeds": "some"}, {"steps": 0}, {"steps": "many"}):
+        with pytest.raises(ValueError, match="expected an integer of at least 1, or 'auto'"):
+            asc.ContrastiveEmbedding({"x": asc.Follow("x", 1)}, **{**given, **wrong}).fit(noise)
 
 
 def test_same_random_state_same_bits(data, quick_unique_variance):

@@ -86,6 +86,11 @@ def test_auto_finds_the_largest_weight_within_tolerance(sensitivity, noise):
     assert np.ptp(held) == 0
 
 
+def test_by_default_three_percent_of_the_gain_are_given_up():
+    given_up = 2.0 * simulate(as_schedule("auto"), sensitivity=2.0)[-1] / 8.0
+    assert 0.02 < given_up < 0.045
+
+
 def test_each_model_has_its_own_weight():
     plan = Auto()
     controller = plan.begin(2, 3000, 10.0)

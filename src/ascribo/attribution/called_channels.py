@@ -73,11 +73,11 @@ def call_channels(
             {
                 "channel": blocks["channel"].values,
                 "space": space,
-                "score": np.minimum(score[k], 1.0),  # it is a share; of some blocks of time it may be more
+                "score": score[k],
                 "p": p[k],  # what stands in the middle is left out first where a table is printed in 80 columns
                 "q": stats.false_discovery_control(p[k]),
-                "ci_low": np.minimum(score[k] - wide[k], 1.0),
-                "ci_high": np.minimum(score[k] + wide[k], 1.0),
+                "ci_low": score[k] - wide[k],
+                "ci_high": score[k] + wide[k],
             }
         )
         if space in undecided:

@@ -62,9 +62,9 @@ class AttributionMaps:
     ----------
     by_space : DataArray (channel, space). Unique variance: the share of the channel's variance that only the space
         explains; of a space whose variables change, only what is new in them since some time steps ago (their
-        innovation) counts, so that it is small for slow variables. The other methods: mean over time and seeds of the length of a channel's row within the space,
-        which does not depend on the basis of the block; for the generative gradient the unit is standard deviations
-        of the channel per standard deviation of the space.
+        innovation) counts, so that it is small for slow variables. The other methods: mean over time and seeds of
+        the length of a channel's row within the space, which does not depend on the basis of the block; for the
+        generative gradient the unit is standard deviations of the channel per standard deviation of the space.
     by_dimension : DataArray (channel, dimension), mean over time and seeds of |entry|. Rows are standardised
         channels, columns the aligned coordinates of the spaces (principal axes, unit variance). None for the unique
         variance, which is about whole spaces.
@@ -74,8 +74,8 @@ class AttributionMaps:
     blocks : DataArray (seed, space, channel, block) or None; the unique variance in blocks of time, which `calls`
         tests.
     untested : space -> why its scores cannot be tested, so that `calls` leaves it out.
-    undecided : space -> why a test of it would mean nothing for this recording: `calls` calls no channel for it, and
-        says why.
+    undecided : space -> why a test of it would mean nothing for this recording: `calls` calls no channel for it,
+        and says why.
     level : DataArray (channel, space) or None; the share of the channel's variance that the values of the space
         explain, their past included. Unlike `by_space` it compares spaces with variables and those without. It is
         not tested, and variables that go with each other share it.
@@ -97,11 +97,11 @@ class AttributionMaps:
 
         Columns: channel, space, score (the share of the channel's variance that only the space explains; of
         variables that change, by what is new in them), level (the share that the values of the space explain, which
-        is not tested), p (that the space adds nothing), q (p adjusted by the method of Benjamini and Hochberg 1995),
-        ci_low and ci_high (95%, over seeds and blocks of time), called, note (why nothing was tested). Only for
-        method="unique_variance", whose scores are measured on held-out time. Spaces without a map and `undecided`
-        ones have no p and are not called. Spaces that cannot be tested (`untested`) are left out; if there are no
-        others, this is an error.
+        is not tested), p (that the space adds nothing), q (p adjusted by the method of Benjamini and Hochberg
+        1995), ci_low and ci_high (95%, over seeds and blocks of time), called, note (why nothing was tested). Only
+        for method="unique_variance", whose scores are measured on held-out time. Spaces without a map and
+        `undecided` ones have no p and are not called. Spaces that cannot be tested (`untested`) are left out; if
+        there are no others, this is an error.
         """
         if self.blocks is None:
             raise ValueError(
@@ -113,7 +113,11 @@ class AttributionMaps:
             raise ValueError(f"no space can be tested: {'; '.join(dict.fromkeys(self.untested.values()))}.")
         blocks = self.blocks.sel(space=tested)
         reasons = {**self.undecided, **self.refused}
-        table = call_channels(blocks, q, refused=list(self.refused), undecided=list(reasons), dependence=CROSS_FITTED)
+        table = call_channels(
+            blocks, q, refused=list(self.refused), undecided=list(reasons), dependence=CROSS_FITTED
+        )
+        shares = ["score", "ci_low", "ci_high"]
+        table[shares] = table[shares].clip(upper=1.0)  # of some blocks of time it may be more
         if self.level is not None:
             own = [self.level.sel(space=name).values for name in tested]
             table.insert(3, "level", np.concatenate(own))

@@ -34,6 +34,8 @@ class Options:
 
     index : (n,) time steps to aggregate over, None for all; for methods that take "samples".
     aggregate : "mean", "median" or "maximum" over time. loss : "squared", or "poisson" for counts.
+    until_flat : networks that are fitted for the map may stop when they have stopped learning. n_jobs : processes
+    to fit them in, on a CPU; None: as many as are worth it.
     progress : whether to show a progress bar for what takes long.
     X : (time, channel), the standardised channels, where they are at hand; only local methods use it.
     """
@@ -41,6 +43,8 @@ class Options:
     index: np.ndarray | None = None
     aggregate: str = "mean"
     loss: str = "squared"
+    until_flat: bool = False
+    n_jobs: int | None = 1
     progress: bool = False
     X: Tensor | StandardisedChannels | None = None
 
@@ -135,6 +139,8 @@ def attribute(
     *,
     aggregate: str = "mean",
     loss: str = "squared",
+    until_flat: bool = False,
+    n_jobs: int | None = 1,
     progress: bool = False,
     X: Tensor | StandardisedChannels | None = None,
 ) -> AttributionMaps:
@@ -143,7 +149,7 @@ def attribute(
     Parameters
     ----------
     index : (n,) time steps to aggregate over, None for all; for methods that take "samples".
-    aggregate, loss, progress, X : see `Options`.
+    aggregate, loss, until_flat, n_jobs, progress, X : see `Options`.
     """
     chosen = check_options(method, None if index is None else len(index), aggregate, loss)
-    return chosen.maps(model, recording, Options(index, aggregate, loss, progress, X))
+    return chosen.maps(model, recording, Options(index, aggregate, loss, until_flat, n_jobs, progress, X))

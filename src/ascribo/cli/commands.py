@@ -15,7 +15,7 @@ from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
 from ..support.files import check_writable
-from ..support.names import first_few, plural, suggest
+from ..support.names import first_few, suggest
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints
 from .info import info
@@ -57,7 +57,7 @@ def fit(*, out: str, jobs: int, progress: bool, **given: Any) -> None:
     checkpoint = run / ".checkpoint"
     model = ContrastiveEmbedding(spaces, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
-    say(f"fitting {model.seeds} model{plural(model.seeds)} to {describe_size(recording)}", progress)
+    say(f"fitting {describe_size(recording)}", progress)
     try:
         model.fit(recording)
     except Exception:  # an interrupted fit keeps its checkpoint, a failed one leaves nothing behind

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..model.run_folder import read_run
 from ..model.saving import KIND_SESSIONS
+from ..model.spending import describe_spent
 from ..support.progress import say
 from ..support.stored_parameters import decode
 from .output import print_goodness, print_line, print_table
@@ -64,7 +65,7 @@ def _facts(folder: Path) -> dict[str, Any]:
     shared = {
         "run": str(folder),
         "ascribo": facts["ascribo"],
-        "seeds": facts["parameters"]["seeds"],
+        "seeds": (facts.get("spent") or facts["parameters"])["seeds"],
         "spaces": {name: space for name, space in facts["spaces"]["items"]},
     }
     if facts.get("kind") == KIND_SESSIONS:
@@ -82,6 +83,7 @@ def _facts(folder: Path) -> dict[str, Any]:
         "goodness_of_fit": _rows(facts["goodness_of_fit"]),
         "lambda": facts["lambda"],
         "steps": {"asked": facts["parameters"]["steps"], "done": len(tensors["history.lambda"])},
+        "spent": facts.get("spent"),
         "batch_size": {"asked": facts["parameters"]["batch_size"], "used": facts["batch_size"]},
     }
 
@@ -97,6 +99,9 @@ def _print_recording(known: dict[str, Any]) -> None:
         print_line(f"treatment: {known['treatment']}")
     print_line(f"seeds:     {known['seeds']}")
     print_line("steps:     {done} of {asked}".format(**known["steps"]))
+    if known["spent"]:
+        for line in describe_spent(known["spent"]):
+            print_line(f"spent:     {line}")
     if known["batch_size"]["used"] < known["batch_size"]["asked"]:
         print_line("batch:     {used} time steps, all there are (batch_size={asked})".format(**known["batch_size"]))
     print_line(f"λ:         {', '.join(f'{value:.3g}' for value in known['lambda'])}")

@@ -100,8 +100,8 @@ def _fit(fit: argparse.ArgumentParser) -> None:
 
     training = fit.add_argument_group("training")
     for name, kind, default, text in (
-        ("seeds", int, 4, "number of models, trained from different initial values"),
-        ("steps", int, 3000, "training steps"),
+        ("seeds", _number_or_auto, "auto", "number of models; auto: two, and two more if these disagree"),
+        ("steps", _number_or_auto, "auto", "training steps; auto: until held-out bits have stopped rising"),
         ("batch-size", int, 512, "references, positives and negatives in a step"),
         ("penalty", _penalty, "auto", "weight λ of the Jacobian penalty: auto or a number"),
         ("encoder", _encoder, "mlp", "mlp, convolution or convolution:WINDOW, WINDOW in time steps"),
@@ -202,6 +202,10 @@ def _encoder(text: str):
         return Convolution(window=int(window))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def _number_or_auto(text: str) -> int | str:
+    return text if text == "auto" else int(text)
 
 
 def _at_least_one(text: str) -> int:

@@ -64,7 +64,7 @@ def shift_test(
     ----------
     model : ContrastiveEmbedding, fitted or not. Its parameters are used and it is left as it is; `seeds`,
         `early_stop` and `checkpoint` are not used: the real recording and each copy get one model, and all train
-        for all `steps`.
+        for all `steps`; with steps="auto" for as many as the fitted model took, 3,000 if it is not fitted.
     X, y : the recording, as for `model.fit`.
     shifts : number of shifted copies; the smallest p is 1 / (1 + shifts). p < 0.05 needs more than 19.
     only : names of the spaces to test; None for all.
@@ -124,7 +124,9 @@ def shift_tests(
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
     check_parameters(model)
     shortest = min(len(recording) for recording in recordings)
-    settings = Settings.from_parameters(model, time_steps=shortest, early_stop=None)
+    settings = Settings.from_parameters(model, time_steps=shortest, early_stop=None, watched=False)
+    if model.steps == "auto" and hasattr(model, "spent_"):  # a fitted model knows how many it takes
+        settings = replace(settings, steps=max(model.spent_["steps"]))
     states = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=len(recordings))
     tasks = []
     for recording, state in zip(recordings, states, strict=True):

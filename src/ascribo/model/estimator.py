@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -27,10 +28,12 @@ from ..data.segments import evenly
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
+from ..support.names import plural
+from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
-from ..training.dispatch import train
+from ..training.dispatch import side_by_side, train
 from ..training.penalty_weight import Auto, as_schedule
-from ..training.settings import Settings
+from ..training.settings import MOST_SEEDS, Settings
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets, prepare
 from .goodness_of_fit import Fit, goodness_of_fit
@@ -44,6 +47,7 @@ from .input_checks import (
 )
 from .parameters import ContrastiveEstimator
 from .saving import save
+from .spending import FIRST_SEEDS, describe_spent, seeds_agree
 
 __all__ = ["ContrastiveEmbedding"]
 
@@ -66,10 +70,12 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
     hybrid : "whole" or "separate"
         Whether the loss of a `Time` space compares all dimensions of the embedding, as in Schneider et al. (2025),
         or only those of the space itself.
-    seeds : int
-        Number of models, trained together from different initial values and on different batches.
-    steps : int
-        Training steps.
+    seeds : int or "auto"
+        Number of models, trained from different initial values and on different batches. "auto": two, and two more
+        if these disagree.
+    steps : int or "auto"
+        Training steps. "auto": until the bits on held-out time have stopped rising, and as many again in which the
+        learning rate falls; at most 3,000. `spent_` says what it came to.
     batch_size : int
         Number of references, positives and negatives in a training step. A recording of fewer time steps has
         batches of as many as it has: see `batch_size_`.
@@ -93,7 +99,8 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
     drop_constant : bool
         Leave out channels that never change, instead of refusing them.
     n_jobs : int or None
-        Processes that the seeds are spread over on a CPU, each with one thread. None: 1.
+        Processes that the seeds are spread over on a CPU, each with one thread, for fitting and for the unique
+        variance. None: one for each core where there is work for more than some seconds. -1: one for each core.
     checkpoint : path or None
         A folder in which the state is kept while fitting. A fit that was interrupted, started again, goes on there.
     progress : bool
@@ -108,7 +115,10 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         interval over blocks of time; collapsed, True if the space is at chance in all seeds.
     history_ : Dataset
         Curves of the training: infonce (step, seed, space), mse (step, seed, regression), penalty and lambda
-        (step, seed). The λ that each seed ended with are `history_.attrs["lambda"]`.
+        (step, seed), and with steps="auto" held_out, the bits on held-out time that were watched (step, seed). The
+        λ that each seed ended with are `history_.attrs["lambda"]`.
+    spent_ : dict
+        What was spent and why it was not more: seeds and steps of each, and for both the reason in words.
     batch_size_ : int
         The batch size that was used: `batch_size`, or the number of time steps if that is less.
     treatment : Treatment or None
@@ -151,29 +161,44 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             hybrid=self.hybrid,
             validation_fraction=self.validation_fraction,
         )
-        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=self.seeds).tolist()
+        most = MOST_SEEDS if self.seeds == "auto" else self.seeds
+        every = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()
+        training = partial(
+            train,
+            prepared.problem,
+            settings=settings,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+        )
         with one_thread():
-            trained = train(
-                prepared.problem,
-                seeds,
-                settings,
-                n_jobs=self.n_jobs,
-                progress=self.progress,
-                checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-            )
+            seeds, why = every, f"{most} seed{plural(most)} {'was' if most == 1 else 'were'} asked for"
+            if self.seeds == "auto":
+                trained = training(seeds=every[:FIRST_SEEDS])
+                enough, why = seeds_agree(prepared, trained.parameters)
+                seeds = every[: FIRST_SEEDS if enough else most]
+                if not enough:
+                    trained = side_by_side([trained, training(seeds=every[FIRST_SEEDS:])])
+            else:
+                trained = training(seeds=seeds)
             ((model, fit),) = finish(
                 [prepared],
                 [trained.parameters],
                 [seeds],
                 batch_size=settings.batch_size,
                 decoder_steps=settings.decoder_steps,
+                until_flat=settings.watched,
                 device=settings.device,
                 progress=self.progress,
             )
         if self.checkpoint is not None:  # nothing is left to resume
-            discard_checkpoints(checkpoint_file(Path(self.checkpoint), [seed]) for seed in seeds)
+            discard_checkpoints(checkpoint_file(Path(self.checkpoint), [seed]) for seed in every)
         history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
         self._fitted(given, prepared, model, fit, history, settings.batch_size)
+        steps = np.isfinite(trained.history["lambda"]).sum(0).tolist()
+        self.spent_ = {"seeds": len(seeds), "why_seeds": why, "steps": steps, "why_steps": list(trained.ended)}
+        for line in describe_spent(self.spent_):
+            say(line, bool(self.progress))
         if isinstance(X, pd.DataFrame) and given.named_channels and not _text(X.columns):
             del self.feature_names_in_  # scikit-learn knows names that are text; `channel_names_` has the others
         return self
@@ -196,8 +221,8 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             self.goodness_of_fit_["left_out"] += list(prepared.problem.pairs.left_out.values())
         if isinstance(as_schedule(self.penalty), Auto) and not all(history.attrs["lambda"]):
             warnings.warn(
-                f"penalty='auto' found no λ within steps={self.steps}: the encoders are not regularized. Use more "
-                "steps, or a fixed penalty.",
+                f"penalty='auto' found no λ in {history.sizes['step']} steps: the encoders are not regularized. "
+                "Use more steps, or a fixed penalty.",
                 stacklevel=3,
             )
         self.n_features_in_ = given.X.shape[1]
@@ -309,7 +334,9 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 "their variables do not go with those that are missing.",
                 stacklevel=2,
             )
-        known = {n: s for n, s in model.spaces.items() if s.variables and set(s.variables) <= set(recording.variables)}
+        known = {
+            n: s for n, s in model.spaces.items() if s.variables and set(s.variables) <= set(recording.variables)
+        }
         if chosen.tested:
             check_variables(known, recording)
         if not seed_weights(model).any() and not (chosen.tested and known):
@@ -322,7 +349,12 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             index = evenly(len(recording), {None: SAMPLES, "all": None}.get(samples, samples))
         with one_thread():
             maps = attribute(
-                model, recording, method, index, aggregate=aggregate, loss=loss, progress=self.progress
+                *(model, recording, method, index),
+                aggregate=aggregate,
+                loss=loss,
+                until_flat=self.steps == "auto",
+                n_jobs=self.n_jobs,
+                progress=self.progress,
             )
             maps = maps.with_units(recording.units)
         for name, why in maps.refused.items():
@@ -392,8 +424,10 @@ def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Datas
     """The curves of training as `history_` has them; the last λ of each seed is an attribute."""
     weights = curves["lambda"]
     last = [column[np.isfinite(column)][-1] for column in weights.T]
+    watched = {"held_out": (("step", "seed"), curves["held_out"])} if "held_out" in curves else {}
     return xr.Dataset(
-        {
+        watched
+        | {
             "infonce": (("step", "seed", "space"), curves["infonce"]),
             "mse": (("step", "seed", "regression"), curves["mse"]),
             "penalty": (("step", "seed"), curves["penalty"]),

@@ -100,7 +100,9 @@ def prepare(
         scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
     standard = standardise(recording.X, mean, scale)
     targets = make_targets(spaces, recording, statistics)
-    problem = Problem(module, spaces, contrastive_objectives(spaces, hybrid), standard, training, pairs, targets)
+    held_out = (judging, validation) if judging is not pairs else None
+    objectives = contrastive_objectives(spaces, hybrid)
+    problem = Problem(module, spaces, objectives, standard, training, pairs, targets, held_out)
     return Prepared(recording, problem, judging, validation, mean, scale, statistics)
 
 
@@ -118,6 +120,7 @@ def finish(
     *,
     batch_size: int,
     decoder_steps: int = DECODER_STEPS,
+    until_flat: bool = False,
     device: torch.device | str = "cpu",
     progress: bool = True,
     alignments: Callable[[Sequence[Tensor], int], Sequence[Alignment]] | None = None,
@@ -125,7 +128,8 @@ def finish(
     """Judge trained encoders on held-out time, align their seeds, and fit the decoders.
 
     parameters, seeds : for each recording the stacked parameters (seed, ...) of its models, and their seeds. The
-    decoders of recordings of one shape are fitted as one stack.
+    decoders of recordings of one shape are fitted as one stack. until_flat : `decoder_steps` are the most, see
+    `fit_decoders`.
     alignments : makes the alignments of recordings that have a basis in common, from their embeddings (seed, time,
     dim) and the best seed; by default each recording has its own.
     """
@@ -174,6 +178,7 @@ def finish(
             list(enumerate(owner.tolist())),
             [seed for k in members for seed in seeds[k]],
             steps=decoder_steps,
+            until_flat=until_flat,
             progress=progress,
         )
         for place, k in enumerate(members):

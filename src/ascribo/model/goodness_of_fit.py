@@ -10,8 +10,8 @@ Neighbouring time steps are nearly copies of each other, so the interval of the 
 bits are averaged within blocks of time, and a t interval is taken over the blocks.
 
 The positive of a time step may be that time step, above all where several variables are followed together: nothing
-else is as near. Such pairs are left out. Any embedding that tells time steps apart by their noise would pass for one
-that knows of the variables.
+else is as near. Such pairs are left out. Any embedding that tells time steps apart by their noise would pass for
+one that knows of the variables.
 """
 
 from __future__ import annotations

@@ -34,8 +34,11 @@ def check_parameters(model: Any) -> None:
     """Check the parameters of an estimator on their own, without data."""
     for name, least in {"seeds": 1, "steps": 1, "batch_size": 2}.items():
         value = getattr(model, name)
+        if isinstance(value, str) and value == "auto" and name != "batch_size":
+            continue
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise ValueError(f"{name}={value!r}: expected an integer of at least {least}.")
+            or_auto = "" if name == "batch_size" else ", or 'auto'"
+            raise ValueError(f"{name}={value!r}: expected an integer of at least {least}{or_auto}.")
     jobs = getattr(model, "n_jobs", None)  # a model of several sessions has none: it trains in one process
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
         raise ValueError(f"n_jobs={jobs!r}: expected a number of processes, -1 for all cores, or None.")

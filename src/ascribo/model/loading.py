@@ -109,11 +109,14 @@ def _one(
     )
     estimator.goodness_of_fit_ = pd.DataFrame(facts["goodness_of_fit"])
     dims = {"infonce": ("step", "seed", "space"), "mse": ("step", "seed", "regression")}
+    curves = {name: tensors[f"history.{name}"] for name in CURVES if f"history.{name}" in tensors}
     estimator.history_ = xr.Dataset(
-        {name: (dims.get(name, ("step", "seed")), tensors[f"history.{name}"].numpy()) for name in CURVES},
+        {name: (dims.get(name, ("step", "seed")), value.numpy()) for name, value in curves.items()},
         coords={"space": facts["objectives"]},
         attrs={"lambda": facts["lambda"]},
     )
+    if facts.get("spent"):
+        estimator.spent_ = facts["spent"]
     estimator.n_features_in_ = facts["features"]
     estimator.kept_channels_ = facts["kept_channels"]
     estimator.channel_names_ = facts["channel_names"]

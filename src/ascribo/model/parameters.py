@@ -51,8 +51,8 @@ class ContrastiveEstimator(BaseEstimator):
     spaces: Mapping[str, Space] | None = None
     _: KW_ONLY
     hybrid: Literal["whole", "separate"] = "whole"
-    seeds: int = 4
-    steps: int = 3000
+    seeds: int | Literal["auto"] = "auto"
+    steps: int | Literal["auto"] = "auto"
     batch_size: int = 512
     penalty: float | Literal["auto"] | Schedule = "auto"
     encoder: Literal["mlp", "convolution"] | BuildsEncoder | nn.Module = "mlp"

@@ -23,7 +23,7 @@ KIND_SESSIONS = "sessions"
 """What a folder says that holds several sessions."""
 MODULE = "nn.Module"
 """What a folder says of an encoder that is a module: its weights are there, its code is not."""
-CURVES = ("infonce", "mse", "penalty", "lambda")
+CURVES = ("infonce", "mse", "penalty", "lambda", "held_out")
 
 
 def save(estimator: Any, folder: str | Path, **facts) -> Path:
@@ -73,7 +73,7 @@ def _write(estimator: Any, folder: str | Path, facts: dict[str, Any]) -> str:
     tensors |= {f"alignment.{name}": getattr(model.alignment, name) for name in ("mean", "basis", "inverse")}
     arrays = {"mean": model.mean, "scale": model.scale, "usable": model.usable}
     arrays |= {f"regression.{name}": value for name, value in model.regressions.items()}
-    arrays |= {f"history.{name}": history[name].values for name in CURVES}
+    arrays |= {f"history.{name}": history[name].values for name in CURVES if name in history}
     tensors |= {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
     known = {
         **_parameters(estimator),
@@ -89,6 +89,7 @@ def _write(estimator: Any, folder: str | Path, facts: dict[str, Any]) -> str:
         "goodness_of_fit": fit.astype(object).where(fit.notna(), None).to_dict("list"),
         "objectives": [str(name) for name in history["space"].values],
         "lambda": history.attrs["lambda"],
+        "spent": getattr(estimator, "spent_", None),  # of a session, training was that of all
     }
     return write_run(folder, {**known, **facts}, tensors)
 

@@ -18,6 +18,8 @@ __all__ = ["decode", "decoder_jacobian", "fit_decoders", "losses"]
 
 WIDTHS = (128, 128)
 LAYERS = ("0", "2", "4")
+FLAT = 0.01
+"""Share of its fall so far by which the loss must fall over a hundred steps, or it is flat."""
 HIGHEST = 15.0
 """Largest log rate of a Poisson decoder, against overflow in the first steps."""
 
@@ -45,6 +47,7 @@ def fit_decoders(
     steps: int = 1500,
     batch: int = 512,
     learning_rate: float = 2e-3,
+    until_flat: bool = False,
     progress: bool = True,
     name: str = "decoding",
 ) -> dict[str, Tensor]:
@@ -58,6 +61,8 @@ def fit_decoders(
         its stack, except that all batches are as small as the fewest rows of any of them.
     rows : for each decoder the time steps it learns from; None for all.
     mask : (decoder, dim), 0 for inputs that a decoder does not get to see.
+    steps : of training. until_flat : these are the most; training ends sooner if the mean loss of the stack has
+        stopped falling, after half as many steps again in which the learning rate falls.
 
     Returns
     -------
@@ -87,18 +92,59 @@ def fit_decoders(
     batches = _Batches(own, seeds, min(batch, min(len(r) for r in own)), device)
     rate = torch.tensor(learning_rate, device=device)
     optimizer = Adam(parameters.values(), rate)
+    course, start, level = _Course(steps, learning_rate, until_flat), 0, torch.zeros((), device=device)
     with bar(name, steps, progress) as shown:
-        for start in range(0, steps, STEPS_PER_CHUNK):
+        while start < course.total:
             drawn = batches.draw(start)
-            for k in range(min(STEPS_PER_CHUNK, steps - start)):
-                rate.fill_(learning_rate * (1 - (start + k) / steps))
+            some = min(STEPS_PER_CHUNK, course.total - start)
+            level.zero_()
+            for k in range(some):
+                rate.fill_(course.rate(start + k))
                 index = batches.rows(drawn[:, k])
                 value = u[index + shift[0]]
                 value = value if mask is None else value * mask[:, None]
                 total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
                 optimizer.step(differentiate(total, parameters))
-            shown.advance(min(STEPS_PER_CHUNK, steps - start))
+                level += total.detach()
+            start += some
+            if until_flat:
+                course.observe(start, float(level) / (some * len(seeds)))
+                shown.total = course.total
+            shown.advance(some)
     return {name: value.detach() for name, value in parameters.items()}
+
+
+class _Course:
+    """How the learning rate falls to 0, and when training ends.
+
+    total : number of steps, as far as is known.
+    """
+
+    def __init__(self, steps: int, learning_rate: float, until_flat: bool):
+        self.total, self.most, self.until_flat = steps, steps, until_flat
+        self.turn, self.high = 0, learning_rate
+        self.losses: list[float] = []
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step: it falls along a line."""
+        return self.high * (1 - (step - self.turn) / (self.total - self.turn))
+
+    def observe(self, done: int, loss: float) -> None:
+        """The mean loss of the last chunk of steps; when it is flat, half as many steps again are left.
+
+        >>> course = _Course(1000, 1.0, True)
+        >>> for chunk, loss in enumerate([4.0, 2.0, 1.0, 1.0, 1.0, 1.0]):
+        ...     course.observe(50 * (chunk + 1), loss)
+        >>> course.total, course.rate(course.total - 1) < 0.01
+        (375, True)
+        """
+        self.losses.append(loss)
+        flat = len(self.losses) >= 4 and np.mean(self.losses[-4:-2]) - np.mean(self.losses[-2:]) < FLAT * (
+            self.losses[0] - min(self.losses)
+        )
+        if self.until_flat and flat and 1.5 * done < self.total:
+            self.high, self.turn = self.rate(done), done
+            self.total, self.until_flat = done + done // 2, False
 
 
 class _Batches:

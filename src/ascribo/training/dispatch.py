@@ -18,6 +18,7 @@ from ..support.compute import one_thread
 from .batch_source import DeviceSource, Source
 from .checkpoints import checkpoint_file
 from .loop import Trained, run_steps
+from .pace import Watch, watch_held_out
 from .penalty_weight import Each, Schedule
 from .recording_batches import RecordingSource
 from .settings import Settings
@@ -27,8 +28,11 @@ from .steps_cuda_graph import GraphSteps
 from .steps_eager import EagerSteps
 from .training_problem import Problem
 
-__all__ = ["train", "train_many", "train_source"]
+__all__ = ["side_by_side", "train", "train_many", "train_source"]
 
+WORTH_PROCESSES = 5e5
+"""References to train on, of all seeds and steps, from which on it is worth to start processes: some seconds'
+work."""
 Work = tuple[Sequence[Problem], Sequence[int], Settings, Path | None]
 """A stack to train: for each model its problem and its seed; how; and a file to keep the state in."""
 
@@ -44,14 +48,22 @@ def train(
 ) -> Trained:
     """Train one model per seed on one problem.
 
-    n_jobs : processes over which the seeds are spread on a CPU (None: 1; -1: one for each core).
+    n_jobs : processes over which the seeds are spread on a CPU (None: one for each core if there is work for more
+        than a few seconds; -1: one for each core). Seeds whose number of steps is found while training are trained
+        one by one, so that none depends on the others.
     checkpoint : a folder for one file per process (`checkpoint_file`), from which an interrupted run goes on; they
         are left there at the end.
     """
-    shares = [part.tolist() for part in np.array_split(seeds, min(_processes(n_jobs, settings), len(seeds)))]
+    work = len(seeds) * settings.steps * settings.batch_size * (1 + problem.X.shape[1] / 200)
+    jobs = -1 if n_jobs is None and work > WORTH_PROCESSES else n_jobs
+    processes = min(_processes(jobs, settings), len(seeds))
+    on_host = torch.device(settings.device).type == "cpu"
+    shares = [
+        part.tolist() for part in np.array_split(seeds, len(seeds) if settings.watched and on_host else processes)
+    ]
     files = [None if checkpoint is None else checkpoint_file(checkpoint, own) for own in shares]
-    work = [([problem] * len(own), own, settings, file) for own, file in zip(shares, files, strict=True)]
-    return _side_by_side(_in_processes(work, len(work), progress))
+    stacks = [([problem] * len(own), own, settings, file) for own, file in zip(shares, files, strict=True)]
+    return side_by_side(_in_processes(stacks, processes, progress))
 
 
 def train_many(
@@ -87,14 +99,20 @@ def train_many(
 
 
 def train_source(
-    source: Source, settings: Settings, *, progress: bool = True, checkpoint: Path | None = None
+    source: Source,
+    settings: Settings,
+    *,
+    progress: bool = True,
+    checkpoint: Path | None = None,
+    watch: Watch | None = None,
 ) -> Trained:
     """Train the stack of models of a source, in this process.
 
-    checkpoint : a file to write the state to every ten seconds, and to go on from if it is there.
+    watch : see `run_steps`. checkpoint : a file to write the state to every ten seconds, and to go on from if it
+    is there.
     """
     with one_thread():
-        return run_steps(take_steps(source, settings), progress=progress, checkpoint=checkpoint)
+        return run_steps(take_steps(source, settings), progress=progress, checkpoint=checkpoint, watch=watch)
 
 
 def take_steps(source: Source, settings: Settings) -> Steps:
@@ -128,10 +146,13 @@ def _train_stack(
     problems: Sequence[Problem], seeds: Sequence[int], settings: Settings, checkpoint: Path | None, progress: bool
 ) -> Trained:
     source = RecordingSource(problems, seeds, device=settings.device, exact_penalty=settings.exact_penalty)
-    return train_source(source, settings, progress=progress, checkpoint=checkpoint)
+    watch = None
+    if settings.watched and all(problem is problems[0] for problem in problems):
+        watch = watch_held_out(problems[0], list(seeds), settings.device, settings.batch_size)
+    return train_source(source, settings, progress=progress, checkpoint=checkpoint, watch=watch)
 
 
-def _side_by_side(parts: Sequence[Trained]) -> Trained:
+def side_by_side(parts: Sequence[Trained]) -> Trained:
     """One stack of what was trained apart; curves that stopped early are filled up with NaN."""
     longest = max(len(part.history["lambda"]) for part in parts)
     history = {
@@ -139,7 +160,7 @@ def _side_by_side(parts: Sequence[Trained]) -> Trained:
         for name in parts[0].history
     }
     parameters = {name: torch.cat([part.parameters[name] for part in parts]) for name in parts[0].parameters}
-    return Trained(parameters, history)
+    return Trained(parameters, history, tuple(why for part in parts for why in part.ended))
 
 
 def _padded(curve: np.ndarray, length: int) -> np.ndarray:
@@ -154,4 +175,5 @@ def _model(stack: Trained, place: int) -> Trained:
     return Trained(
         {name: value[own] for name, value in stack.parameters.items()},
         {name: value[:, own] for name, value in stack.history.items()},
+        stack.ended[own],
     )

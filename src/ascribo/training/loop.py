@@ -19,6 +19,8 @@ from ..networks.losses import chance
 from ..support.progress import bar
 from .batch_source import Source
 from .checkpoints import read_checkpoint, write_checkpoint
+from .pace import Pace, Watch
+from .penalty_weight import shorten
 from .settings import Settings
 from .steps import STEPS_PER_CHUNK, Steps
 
@@ -32,15 +34,20 @@ Curves = dict[str, list[np.ndarray]]
 
 @dataclass(frozen=True)
 class Trained:
-    """What comes out: parameters (seed, ...) on the CPU, and the curves, (step, seed[, objective])."""
+    """What comes out: parameters (seed, ...) on the CPU, the curves, (step, seed[, objective]), and for each seed
+    why its training ended, in words."""
 
     parameters: dict[str, Tensor]
     history: dict[str, np.ndarray]
+    ended: tuple[str, ...] = ()
 
 
-def run_steps(steps: Steps, *, progress: bool = True, checkpoint: Path | None = None) -> Trained:
+def run_steps(
+    steps: Steps, *, progress: bool = True, checkpoint: Path | None = None, watch: Watch | None = None
+) -> Trained:
     """The loop around the chunks: λ, curves, progress, checkpoints, early stop.
 
+    watch : measures held-out bits after each chunk; they are a curve, and end the training if `settings.watched`.
     checkpoint : a file to write the state to every ten seconds, and to go on from if it is there.
     """
     source, settings = steps.source, steps.settings
@@ -50,15 +57,34 @@ def run_steps(steps: Steps, *, progress: bool = True, checkpoint: Path | None = 
     ceiling = floor + len(source.regressions)
     controller = settings.schedule.begin(len(source.seeds), settings.steps, ceiling)
     curves: Curves = {"infonce": [], "mse": [], "penalty": [], "lambda": []}
+    pace = Pace(settings.steps, settings.watched and watch is not None)
+    if watch is not None:
+        curves["held_out"] = []
+
+    def look(held_out: np.ndarray) -> None:
+        if pace.observe(done, held_out):
+            steps.total = pace.total
+            shorten(controller, pace.total)
+
     done, written = 0, time.monotonic()
     if checkpoint is not None and checkpoint.exists():
         done, curves = read_checkpoint(checkpoint, fingerprint, steps.parameters, steps.optimizer, STEPS_PER_CHUNK)
-        for infonce, mse, penalty in zip(curves["infonce"], curves["mse"], curves["penalty"], strict=True):
+        reached, done = done, 0
+        for k, (infonce, mse, penalty) in enumerate(
+            zip(*(curves[n] for n in ("infonce", "mse", "penalty")), strict=True)
+        ):
+            done += len(infonce)
             controller.observe(infonce.sum(-1) + mse.sum(-1), penalty)
-    with bar("fitting", settings.steps, progress) as shown:
+            if watch is not None:
+                look(curves["held_out"][k][-1])
+        assert done == reached
+    with bar("fitting", pace.total, progress) as shown:
         shown.advance(done)
-        while done < settings.steps and not (controller.settled() and _flat(curves, settings.early_stop)):
-            weights = controller.weights(done, min(STEPS_PER_CHUNK, settings.steps - done))
+        while done < pace.total:
+            if controller.settled() and _flat(curves, settings.early_stop):
+                pace.why = f"loss and penalty stopped moving at step {done}"
+                break
+            weights = controller.weights(done, min(STEPS_PER_CHUNK, pace.total - done))
             chunk = steps.run(done, weights)
             done += len(weights)
             if not weights.any():
@@ -71,6 +97,11 @@ def run_steps(steps: Steps, *, progress: bool = True, checkpoint: Path | None = 
                     f"({settings.learning_rate:g}) or the penalty."
                 )
             controller.observe(chunk["infonce"].sum(-1) + chunk["mse"].sum(-1), chunk["penalty"])
+            if watch is not None:
+                held_out = watch(steps.parameters)
+                curves["held_out"].append(np.repeat(held_out[None], len(weights), axis=0))
+                look(held_out)
+                shown.total = pace.total
             contrast = chunk["infonce"].sum(-1).mean()
             total = contrast + chunk["mse"].sum(-1).mean()
             shown.advance(len(weights), f"loss {total:.2f}  bits {(floor - contrast) / np.log(2):.2f}")
@@ -78,7 +109,8 @@ def run_steps(steps: Steps, *, progress: bool = True, checkpoint: Path | None = 
                 write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves)
                 written = time.monotonic()
     history = {name: np.concatenate(value) for name, value in curves.items()}
-    return Trained({name: value.detach().cpu() for name, value in steps.parameters.items()}, history)
+    parameters = {name: value.detach().cpu() for name, value in steps.parameters.items()}
+    return Trained(parameters, history, (pace.why,) * len(source.seeds))
 
 
 def _fingerprint(source: Source, settings: Settings) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..support.stored_parameters import storable
 
-__all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "as_schedule"]
+__all__ = ["Auto", "Constant", "Each", "Ramp", "Schedule", "as_schedule", "shorten"]
 
 
 class Controller(Protocol):
@@ -30,6 +30,13 @@ class Controller(Protocol):
     def settled(self) -> bool:
         """Whether λ has reached the value it keeps."""
         ...
+
+
+def shorten(controller: Controller, steps: int) -> None:
+    """Tell a controller that there will be `steps` steps instead of more, if it counts them."""
+    for one in getattr(controller, "controllers", [controller]):
+        if hasattr(one, "steps"):
+            one.steps = steps
 
 
 class Schedule(Protocol):

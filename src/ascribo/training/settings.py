@@ -10,7 +10,10 @@ import numpy as np
 from ..support.compute import resolve_device
 from .penalty_weight import Schedule, as_schedule
 
-__all__ = ["DECODER_STEPS", "Settings"]
+__all__ = ["DECODER_STEPS", "MOST_SEEDS", "MOST_STEPS", "Settings"]
+
+MOST_STEPS, MOST_SEEDS = 3000, 4
+"""Training steps and seeds of `steps="auto"` and `seeds="auto"`, at most."""
 
 DECODER_STEPS = 1500
 """Training steps of the decoders that come after the encoders."""
@@ -18,10 +21,11 @@ DECODER_STEPS = 1500
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; every field but `constant_rate` is a parameter of `ContrastiveEmbedding`.
+    """How to train; most fields are parameters of `ContrastiveEmbedding`.
 
     schedule : of λ, the weight of the Jacobian penalty.
     constant_rate : the learning rate stays as it is instead of falling.
+    watched : `steps` are the most; training ends sooner if held-out bits stop rising.
     """
 
     steps: int
@@ -32,6 +36,7 @@ class Settings:
     early_stop: float | None = None
     device: str = "cpu"
     constant_rate: bool = False
+    watched: bool = False
 
     @classmethod
     def from_parameters(cls, estimator: Any, *, time_steps: int | None = None, **changes: Any) -> Settings:
@@ -45,7 +50,8 @@ class Settings:
         (3000, Constant(weight=0.1, warmup=0.0, ramp=0.0), 'cpu')
         """
         given = {
-            "steps": int(estimator.steps),
+            "steps": MOST_STEPS if estimator.steps == "auto" else int(estimator.steps),
+            "watched": estimator.steps == "auto",
             "batch_size": int(
                 estimator.batch_size if time_steps is None else min(estimator.batch_size, time_steps)
             ),
@@ -57,14 +63,16 @@ class Settings:
         }
         return cls(**{**given, **changes})
 
-    def rate(self, step: int) -> float:
+    def rate(self, step: int, total: int | None = None) -> float:
         """The learning rate: whole for half of the steps, then falling to 5% along a cosine, unless it is constant.
+
+        total : number of steps, if that has become less than `steps`.
 
         >>> from ascribo.training.penalty_weight import Constant
         >>> [round(float(Settings(100, 512, 1.0, Constant(0.0)).rate(k)), 3) for k in (0, 50, 75, 100)]
         [1.0, 1.0, 0.525, 0.05]
         """
-        late = 0.0 if self.constant_rate else max(0.0, 2 * step / self.steps - 1)
+        late = 0.0 if self.constant_rate else max(0.0, 2 * step / (total or self.steps) - 1)
         return self.learning_rate * (0.05 + 0.95 * 0.5 * (1 + np.cos(np.pi * late)))
 
     @property

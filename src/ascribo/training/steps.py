@@ -32,13 +32,15 @@ class Steps(ABC):
     λ, the learning rate and the losses of a chunk are tensors with a row for each step, found by a counter that a
     step itself moves on: so a step is the same sequence of operations every time, as a CUDA graph must be.
 
-    parameters, optimizer : the state that a checkpoint keeps.
+    parameters, optimizer : the state that a checkpoint keeps. total : number of steps that will be taken, by which
+    the learning rate falls.
     """
 
     noise: Noise
 
     def __init__(self, source: Source, settings: Settings):
         self.source, self.settings = source, settings
+        self.total = settings.steps
         self.device = device = source.device
         self.parameters = {name: value.to(device).requires_grad_() for name, value in source.initial().items()}
         self.rate = torch.tensor(settings.learning_rate, device=device)
@@ -65,7 +67,7 @@ class Steps(ABC):
         """
         steps = len(weights)
         plain, last = self.ready(bool(weights.any())), self.ready(True)
-        rates = [self.settings.rate(start + k) for k in range(steps)]
+        rates = [self.settings.rate(start + k, self.total) for k in range(steps)]
         self.rates[:steps] = torch.tensor(rates, dtype=torch.float32, device=self.device)
         self.weights[:steps] = torch.from_numpy(weights).to(self.device, torch.float32)
         self.counter.zero_()

@@ -24,6 +24,7 @@ class Problem:
     X : (time, channel) float32, standardised (`StandardisedChannels` if it is large).
     segments : (time,), windows stay inside them.
     targets : name -> (time, dim) for the Regress spaces.
+    held_out : pairs and segments of time that training does not see, by which it is watched; None if there is none.
     """
 
     module: nn.Module
@@ -33,6 +34,7 @@ class Problem:
     segments: np.ndarray
     pairs: Pairs
     targets: Mapping[str, np.ndarray]
+    held_out: tuple[Pairs, np.ndarray] | None = None
 
     def digest(self) -> str:
         """A hash of model and data."""

@@ -110,7 +110,8 @@ def test_what_is_drawn_stays_where_the_variables_have_been():
 
 
 def test_innovations_are_exchanged_within_a_fold():
-    """A decoder knows the innovations of the fold that it learned from, and not those of the one it is judged on."""
+    """A decoder knows the innovations of the fold that it learned from, and not those of the one it is judged
+    on."""
     rng = np.random.default_rng(0)
     fold = torch.from_numpy(np.arange(4000) // 200 % 2)
     label = rng.integers(0, 30, 4000)

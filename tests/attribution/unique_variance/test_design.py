@@ -135,7 +135,8 @@ def test_a_gpu_scores_as_a_cpu(recording):
 
 
 def test_rare_labels_share_columns():
-    """Two thousand labels have a hundred columns, the most frequent ones alone in theirs if there are few others."""
+    """Two thousand labels have a hundred columns, the most frequent ones alone in theirs if there are few
+    others."""
     rng = np.random.default_rng(0)
     labels = pd.DataFrame({"label": rng.integers(0, 2000, 5000)})
     began = time.process_time()
@@ -143,7 +144,11 @@ def test_rare_labels_share_columns():
     assert time.process_time() - began < 10
     assert which(found.columns, {Role.PRESENT}).sum() == design.MOST_LABELS
     for k in range(2):  # what is drawn anew in a fold is what was there
-        torch.testing.assert_close(*(v[found.fold == k].sum(0) for v in (found.redraws["label"][0], _innovations(found))), atol=1e-3, rtol=0)
+        torch.testing.assert_close(
+            *(v[found.fold == k].sum(0) for v in (found.redraws["label"][0], _innovations(found))),
+            atol=1e-3,
+            rtol=0,
+        )
 
 
 def _innovations(found):

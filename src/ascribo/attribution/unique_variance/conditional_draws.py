@@ -51,7 +51,8 @@ def redraw_white_innovations(
     beside: Tensor | None = None,
 ) -> tuple[Tensor, tuple[float, float]]:
     """Innovations of a space at time steps `index`, redrawn and white as the inputs of the decoders are: (draw, n,
-    k); and how far the distribution of what is drawn is from that of what was there, see `JointHistograms.mismatch`.
+    k); and how far the distribution of what is drawn is from that of what was there, see
+    `JointHistograms.mismatch`.
 
     past, given, fold : as of `exchange_innovations`. beside : (n, m), the variables of other spaces at present. For
     spaces whose variables are numbers.
@@ -85,12 +86,12 @@ def redraw_present(
     """What the variables of a space might as well be at present, given the past: (draws, n, k) float64.
 
     present, before : (n, k), the variables in their own units, and one lag ago. period : (k,), their full turns, 0
-    if they are not circular; circular ones change the short way round, and stay on their circle. past, given, fold :
-    as of `exchange_innovations`. together : where these variables, on their circle, and others have been.
+    if they are not circular; circular ones change the short way round, and stay on their circle. past, given, fold
+    : as of `exchange_innovations`. together : where these variables, on their circle, and others have been.
 
-    What is drawn lies where the variables have been, in a bin of their joint histogram that is not empty: a rat does
-    not leave its box. So do each of them and each of the others together: where one variable is nearly a function of
-    another, a draw that leaves the curve would ask a decoder about what it has never seen.
+    What is drawn lies where the variables have been, in a bin of their joint histogram that is not empty: a rat
+    does not leave its box. So do each of them and each of the others together: where one variable is nearly a
+    function of another, a draw that leaves the curve would ask a decoder about what it has never seen.
 
     >>> angle = torch.from_numpy(np.random.default_rng(0).uniform(0, 360, (500, 1)))
     >>> past = torch.zeros(500, 1)

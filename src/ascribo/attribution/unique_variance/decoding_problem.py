@@ -112,7 +112,11 @@ def make_problem(
     variants = _variants(columns, design, reported(spaces))
     columns_of = lambda name, role: np.flatnonzero(which(columns, {role}, name))  # noqa: E731
     redraws, trial_redraws = (
-        {name: (slice(where[0], where[-1] + 1), drawn) for name, drawn in every.items() for where in [columns_of(name, role)]}
+        {
+            name: (slice(where[0], where[-1] + 1), drawn)
+            for name, drawn in every.items()
+            for where in [columns_of(name, role)]
+        }
         for every, role in ((design.redraws, Role.INNOVATION), (design.trial_redraws, Role.PRESENT))
     )
     phases = design.phases

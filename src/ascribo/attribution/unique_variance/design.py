@@ -42,8 +42,8 @@ LAGS_PER_BLOCK = 10
 redrawn innovations have no memory."""
 MOST_MISMATCH, MOST_RATIO = 0.025, 1.75
 """Redrawn variables that go with others otherwise than the variables did are no basis for a test: a total variation
-so much larger than chance makes it, and so many times as large. (Walks that have nothing to do with each other: up to
-0.03 and 1.6; b = sin 2πa and a little: 0.06 and 3.)"""
+so much larger than chance makes it, and so many times as large. (Walks that have nothing to do with each other: up
+to 0.03 and 1.6; b = sin 2πa and a little: 0.06 and 3.)"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Design:
 
     Attributes
     ----------
-    index : (n,), the time steps of the test. fold, block : (n,), the fold that holds each of them out, and the block
-        of time it is in.
+    index : (n,), the time steps of the test. fold, block : (n,), the fold that holds each of them out, and the
+        block of time it is in.
     lags : space -> the time steps over which its innovation is taken, for the spaces whose variables change within
         an epoch.
     without_variables : the spaces that follow time, or whose variables are not there.
@@ -62,7 +62,8 @@ class Design:
     reach : time steps back and ahead that a row has to do with, together.
     columns : what the k columns of `values` are. values : (1, n, k), white.
     redraws : space -> its innovations redrawn, white as they are in `values`, (draw, n, own columns).
-    trial_redraws : space whose variables never change within an epoch -> its values with epochs exchanged, likewise.
+    trial_redraws : space whose variables never change within an epoch -> its values with epochs exchanged,
+    likewise.
     elsewhere : (n,), for each row another one of its fold, at random: what is known there is known of nothing here.
     undecided : space -> why its test would mean nothing.
     phases : (k, w) or None, phases of waves as a linear map of `values`; see `wave_phases`.
@@ -203,7 +204,8 @@ def _values(
 def _share_columns(labels: np.ndarray) -> np.ndarray:
     """A column for each label, (time, k), as at most `MOST_LABELS` columns: the rarer labels share them, in turn.
 
-    What a column stands for is known from the label alone, so a test with fewer columns is as right as one with all.
+    What a column stands for is known from the label alone, so a test with fewer columns is as right as one with
+    all.
 
     >>> _share_columns(np.eye(500, dtype=np.float32)).shape
     (500, 100)

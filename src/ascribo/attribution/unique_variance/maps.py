@@ -24,7 +24,8 @@ __all__ = ["make_problems", "maps_from_scores", "unique_variance_maps"]
 @recording_method("unique_variance", takes={"loss"}, tested=True)
 def _unique_variance(model: Model, recording: Recording, options: Options) -> AttributionMaps:
     """The unique variance of one model."""
-    return unique_variance_maps([model], [recording], loss=options.loss, progress=options.progress)[0]
+    how = {"until_flat": options.until_flat, "n_jobs": options.n_jobs, "progress": options.progress}
+    return unique_variance_maps([model], [recording], loss=options.loss, **how)[0]
 
 
 def unique_variance_maps(
@@ -33,13 +34,17 @@ def unique_variance_maps(
     *,
     loss: str = "squared",
     steps: int | None = None,
+    until_flat: bool = False,
+    n_jobs: int | None = 1,
     progress: bool = False,
 ) -> list[AttributionMaps]:
     """Unique variance maps of many models, each of its recording; those of one shape share a stack of decoders.
 
     loss : "squared", or "poisson" for channels that are counts. steps : of training of the decoders, at most.
+    until_flat, n_jobs : see `score_problems`.
     """
     problems = make_problems(models, recordings, loss=loss)
+    how = {"until_flat": until_flat, "n_jobs": n_jobs, "progress": progress}
     groups: dict[tuple, list[int]] = {}
     for k, problem in enumerate(problems):
         phases = None if problem.phases is None else problem.phases.shape
@@ -47,7 +52,7 @@ def unique_variance_maps(
     maps: dict[int, AttributionMaps] = {}
     for members in groups.values():
         seeds = [list(range(models[k].seeds)) for k in members]
-        found = score_problems([problems[k] for k in members], seeds, steps=steps, progress=progress)
+        found = score_problems([problems[k] for k in members], seeds, steps=steps, **how)
         for k, scores in zip(members, found, strict=True):
             maps[k] = maps_from_scores(
                 scores,
@@ -94,8 +99,9 @@ def maps_from_scores(
 ) -> AttributionMaps:
     """Held-out scores as maps.
 
-    weight : (seed, space), 1 for the seeds whose space is usable. refused : space -> why it has no map. Both are for
-    spaces that are judged by their embedding: variables are tested as they are, whatever the embedding knows of them.
+    weight : (seed, space), 1 for the seeds whose space is usable. refused : space -> why it has no map. Both are
+    for spaces that are judged by their embedding: variables are tested as they are, whatever the embedding knows
+    of them.
     """
     index, names = scores.problem.index, list(scores.problem.spaces)
     by_embedding = scores.problem.comparisons

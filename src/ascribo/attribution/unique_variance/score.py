@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed, effective_n_jobs
 from torch import Tensor
 
 from ...data.segments import evenly
+from ...support.compute import one_thread
 from ...training.decoders import WIDTHS, decode, fit_decoders, losses
 from .decoding_problem import DecodingProblem
 from .design import FOLDS
@@ -23,6 +26,8 @@ BATCH_SIZE = 512
 MOST_PASSES = 80
 """Times that the decoders see the time steps they learn from, unless the recording is very short: in more of them
 they learn its noise."""
+WORTH_PROCESSES = 1e6
+"""Numbers to predict, of all models and variants, from which on it is worth to start processes."""
 LEAST_LOSS = 1e-8
 """Variance (or deviance) of a channel below which there is nothing to explain."""
 ROWS_AT_ONCE = {False: 8192, True: 65_536}
@@ -55,22 +60,67 @@ def score_problems(
     seeds: Sequence[Sequence[int]],
     *,
     steps: int | None = None,
+    until_flat: bool = False,
+    n_jobs: int | None = 1,
     progress: bool = True,
 ) -> list[HeldOutScores]:
     """Fit the decoders of problems of one shape (channels, inputs, loss) as one stack, or a few, and score them.
 
     seeds : for each problem the seeds of its models' decoders. Every model, variant and fold has its own decoder.
     steps : of training, at most; None for `MOST_TRAINING_STEPS`. Short recordings have fewer.
+    until_flat : decoders that have stopped learning stop. On a CPU each model then has a stack of its own, so that
+        none depends on the others, and n_jobs processes share these (None: one for each core if it is worth it).
     """
     steps = MOST_TRAINING_STEPS if steps is None else steps
+    if until_flat and not problems[0].x.is_cuda:
+        return _score_apart(problems, seeds, steps, n_jobs, progress)
     groups: dict[tuple[int, int], list[int]] = {}
     for k, problem in enumerate(problems):
         groups.setdefault(_training(problem, steps), []).append(k)
     scores: dict[int, HeldOutScores] = {}
-    for plan, members in groups.items():
-        found = _score_together([problems[k] for k in members], [seeds[k] for k in members], *plan, progress)
-        scores |= dict(zip(members, found, strict=True))
+    for (some, batch), members in groups.items():
+        given = ([problems[k] for k in members], [seeds[k] for k in members], some, batch, until_flat, progress)
+        for k, parameters in zip(members, _fit(*given), strict=True):
+            scores[k] = _held_out_scores(problems[k], _score(problems[k], parameters))
     return [scores[k] for k in range(len(problems))]
+
+
+def _score_apart(
+    problems: Sequence[DecodingProblem],
+    seeds: Sequence[Sequence[int]],
+    steps: int,
+    n_jobs: int | None,
+    progress: bool,
+) -> list[HeldOutScores]:
+    """Scores by a stack of decoders for each problem and model."""
+    work = [
+        (replace(problem, inputs=problem.inputs[k : k + 1]), seed, steps)
+        for problem, own in zip(problems, seeds, strict=True)
+        for k, seed in enumerate(own)
+    ]
+    size = sum(one.x.numel() * len(one.masks) for one, *_ in work)
+    processes = effective_n_jobs(-1 if n_jobs is None and size > WORTH_PROCESSES else n_jobs or 1)
+    if min(processes, len(work)) > 1:
+        tasks = (delayed(_score_one)(*one, progress and k == 0) for k, one in enumerate(work))
+        found: Any = Parallel(n_jobs=min(processes, len(work)))(tasks)
+    else:
+        found = [_score_one(*one, progress) for one in work]
+    scores, start = [], 0
+    for problem, own in zip(problems, seeds, strict=True):
+        mine = found[start : start + len(own)]
+        parameters = {name: torch.cat([one.parameters[name] for one in mine]) for name in mine[0].parameters}
+        parts = [[getattr(one, name) for one in mine] for name in ("by_block", "level", "none_is_better")]
+        joined = _Scored(parameters, np.concatenate(parts[0]), np.concatenate(parts[1]), torch.cat(parts[2]))
+        scores.append(_held_out_scores(problem, joined))
+        start += len(own)
+    return scores
+
+
+def _score_one(problem: DecodingProblem, seed: int, steps: int, progress: bool) -> _Scored:
+    """Fit and score the decoders of one model."""
+    with one_thread():
+        (parameters,) = _fit([problem], [[seed]], *_training(problem, steps), True, progress)
+        return _score(problem, parameters)
 
 
 def _training(problem: DecodingProblem, most: int) -> tuple[int, int]:
@@ -84,10 +134,16 @@ def _training(problem: DecodingProblem, most: int) -> tuple[int, int]:
     return min(most, steps), min(BATCH_SIZE, rows)
 
 
-def _score_together(
-    problems: Sequence[DecodingProblem], seeds: Sequence[Sequence[int]], steps: int, batch: int, progress: bool
-) -> list[HeldOutScores]:
-    """Scores by one stack of decoders that are trained alike."""
+def _fit(
+    problems: Sequence[DecodingProblem],
+    seeds: Sequence[Sequence[int]],
+    steps: int,
+    batch: int,
+    until_flat: bool,
+    progress: bool,
+) -> list[dict[str, Tensor]]:
+    """Decoders that are trained alike, as one stack: for each problem their parameters (seed, variant, fold,
+    ...)."""
     inputs, which, rows, masks, drawn = [], [], [], [], []
     for number, (problem, own) in enumerate(zip(problems, seeds, strict=True)):
         for model, seed in enumerate(own):
@@ -108,19 +164,31 @@ def _score_together(
         loss=problems[0].loss,
         steps=steps,
         batch=batch,
+        until_flat=until_flat,
         progress=progress,
         name="unique variance",
     )
-    scores, start = [], 0
+    parts, start = [], 0
     for problem, own in zip(problems, seeds, strict=True):
         size = len(own) * len(problem.masks) * FOLDS
-        mine = {k: v[start : start + size].unflatten(0, (len(own), -1, FOLDS)) for k, v in parameters.items()}
-        scores.append(_score(problem, mine))
+        parts.append(
+            {k: v[start : start + size].unflatten(0, (len(own), -1, FOLDS)) for k, v in parameters.items()}
+        )
         start += size
-    return scores
+    return parts
 
 
-def _score(problem: DecodingProblem, parameters: Mapping[str, Tensor]) -> HeldOutScores:
+class _Scored(NamedTuple):
+    """Decoders of a problem, (seed, variant, fold, ...), and their scores: see `HeldOutScores`. none_is_better :
+    (seed, channel, space), where a decoder that did not see the space was worse than a constant."""
+
+    parameters: Mapping[str, Tensor]
+    by_block: np.ndarray
+    level: np.ndarray
+    none_is_better: Tensor
+
+
+def _score(problem: DecodingProblem, parameters: Mapping[str, Tensor]) -> _Scored:
     """Held-out losses of the decoders of one problem, parameters (seed, variant, fold, ...)."""
     judge = _Judge(problem, parameters)
     x, blocks = problem.x, int(problem.block[-1]) + 1
@@ -134,9 +202,19 @@ def _score(problem: DecodingProblem, parameters: Mapping[str, Tensor]) -> HeldOu
             total.index_add_(1, where, saved.double())
             worse.index_add_(1, where, beyond.double())
     # A decoder that never saw a space may be worse than none: what it loses by that is not the space's.
-    judge.none_is_better = worse.sum(1) > 0  # (seed, channel, space)
-    total -= worse * judge.none_is_better[:, None]
+    none_is_better = worse.sum(1) > 0
+    total -= worse * none_is_better[:, None]
     mean = total / torch.from_numpy(np.bincount(problem.block)).to(x.device)[:, None, None]
+    by_block = mean.permute(0, 3, 2, 1).cpu().numpy()
+    level = by_block.mean(-1)
+    for name, found in judge.levels().items():
+        level[:, problem.spaces.index(name)] = found.cpu().numpy()
+    return _Scored(parameters, by_block, level, none_is_better)
+
+
+def _held_out_scores(problem: DecodingProblem, scored: _Scored) -> HeldOutScores:
+    """The scores, and how to get them at single time steps."""
+    judge, x = _Judge(problem, scored.parameters), problem.x
 
     def at(rows: np.ndarray) -> np.ndarray:
         out = np.empty((judge.seeds, len(rows), x.shape[1], len(problem.spaces)), dtype=np.float32)
@@ -144,14 +222,10 @@ def _score(problem: DecodingProblem, parameters: Mapping[str, Tensor]) -> HeldOu
             places = np.flatnonzero(problem.fold[rows] == fold)
             for part in np.array_split(places, max(1, -(-len(places) // judge.rows_at_once))):
                 saved, beyond = judge.saved(torch.from_numpy(rows[part]).to(x.device), fold)
-                out[:, part] = (saved - beyond * judge.none_is_better[:, None]).cpu().numpy()
+                out[:, part] = (saved - beyond * scored.none_is_better[:, None]).cpu().numpy()
         return out
 
-    by_block = mean.permute(0, 3, 2, 1).cpu().numpy()
-    level = by_block.mean(-1)
-    for name, found in judge.levels().items():
-        level[:, problem.spaces.index(name)] = found.cpu().numpy()
-    return HeldOutScores(problem, by_block, at, level)
+    return HeldOutScores(problem, scored.by_block, at, scored.level)
 
 
 class _Judge:
@@ -168,7 +242,6 @@ class _Judge:
         widest = max(x.shape[1], self.masks.shape[1], *WIDTHS)
         fit = NUMBERS_AT_ONCE // (self.seeds * self.variants * widest)
         self.rows_at_once = min(ROWS_AT_ONCE[x.is_cuda], max(64, fit))
-        self.none_is_better = torch.zeros(0)
 
     def loss(self, inputs: Tensor, rows: Tensor, variant: int, fold: int) -> Tensor:
         """Loss at rows of what one variant predicts from inputs (seed, rows, dim): (seed, rows, channel)."""
@@ -209,7 +282,9 @@ class _Judge:
         problem, variant = self.problem, self.problem.variables_alone
         if problem.elsewhere is None:
             return {}
-        total = {name: torch.zeros(self.seeds, problem.x.shape[1], device=problem.x.device) for name in problem.levels}
+        total = {
+            name: torch.zeros(self.seeds, problem.x.shape[1], device=problem.x.device) for name in problem.levels
+        }
         chosen = evenly(len(problem.index), LEVEL_ROWS)
         for fold in range(FOLDS):
             for part in torch.from_numpy(chosen[problem.fold[chosen] == fold]).split(self.rows_at_once):

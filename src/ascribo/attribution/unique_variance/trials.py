@@ -1,8 +1,8 @@
 """Variables that never change within an epoch: the values of whole trials, exchanged among trials.
 
-Such a variable has no innovation. But trials can be exchanged: if a channel does not carry the label of its trial, a
-decoder that has learned from other trials predicts it as well with the label of any other one, provided that labels
-were given to trials at random.
+Such a variable has no innovation. But trials can be exchanged: if a channel does not carry the label of its trial,
+a decoder that has learned from other trials predicts it as well with the label of any other one, provided that
+labels were given to trials at random.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def why_not_exchangeable(values: np.ndarray, others: Mapping[str, np.ndarray], t
         return f"its values are those of whole epochs, and there are {count} of these: too few to exchange"
     if (own[1:] * own[:-1]).sum() / np.square(own).sum() > IN_ORDER / np.sqrt(count):
         return (
-            "its values are those of whole epochs, and go on from one to the next: what a channel owes to it and what "
-            "drifts meanwhile cannot be told apart. Record the values in a random order"
+            "its values are those of whole epochs, and go on from one to the next: what a channel owes to it and "
+            "what drifts meanwhile cannot be told apart. Record the values in a random order"
         )
     for name, other in others.items():
         size = np.bincount(trial)[:, None]
@@ -67,7 +67,7 @@ def why_not_exchangeable(values: np.ndarray, others: Mapping[str, np.ndarray], t
         told = 1 - np.square(left).sum() / max(1, count - used) / (np.square(own).sum() / (count - 1))
         if told > TOLD_BY_OTHERS:
             return (
-                f"its values are those of whole epochs, and {name!r} tells {told:.0%} of them: exchanging epochs would "
-                "undo that. Give both one space"
+                f"its values are those of whole epochs, and {name!r} tells {told:.0%} of them: exchanging epochs "
+                "would undo that. Give both one space"
             )
     return ""

@@ -19,7 +19,7 @@ from ...spaces.base import Space, layout
 from ...support.compute import one_thread
 from ...support.names import suggest
 from ...training.checkpoints import discard_checkpoints
-from ...training.settings import Settings
+from ...training.settings import MOST_SEEDS, Settings
 from ..estimator import ContrastiveEmbedding, history_of
 from ..fitting import Prepared, prepare
 from ..input_checks import check_parameters, check_recording, resolve_spaces
@@ -100,7 +100,9 @@ class SharedEmbedding(ContrastiveEstimator):
         pairs = SessionPairs(spaces, [as_member(part) for part in prepared.values()], measures)
         overlap = check_overlap(pairs, list(given), list(given))
         draw = check_random_state(self.random_state).randint
-        self.seeds_: list[int] = draw(np.iinfo(np.int32).max, size=self.seeds).tolist()
+        self.seeds_: list[int] = draw(
+            np.iinfo(np.int32).max, size=MOST_SEEDS if self.seeds == "auto" else self.seeds
+        ).tolist()
         self.spaces_, self.measures_, self.overlap_ = spaces, measures, overlap
         self.sessions_: dict[str, ContrastiveEmbedding] = {}
         self.landmarks_: dict[str, Landmarks] = {}
