@@ -122,8 +122,10 @@ def test_units_of_an_nwb_file_are_counted_in_bins(tmp_path, fails):
     assert main([str(part) for part in (*command, "--bin-size", "0.1", "--transform", "sqrt", "--out", run)]) == 0
     assert asc.load(run).model_.treatment == asc.Treatment(bin_size=0.1, transform="sqrt", counts_events=True)
     maps = tmp_path / "maps.csv"
-    assert main(["attribute", str(run), "--method", "neuron_gradient", "--out", str(maps)]) == 0
-    assert len(pd.read_csv(maps)) == 3
+    # the spikes have nothing to do with the place: there is nothing to map, and nothing is called
+    assert main(["attribute", str(run), "--method", "neuron_gradient", "--out", str(maps)]) == 2
+    assert main(["attribute", str(run), "--out", str(maps)]) == 0
+    assert len(table := pd.read_csv(maps)) == 3 and not table["called"].any()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_the_true_dimension_is_found(chosen):
     assert chosen.dim == 2 and chosen.space == "position"
     assert list(curve.index) == [1, 2, 3] and not curve["collapsed"].any()
     assert curve.loc[2, "consistency"] > 0.98 > curve.loc[3, "consistency"] + 0.1
-    assert curve.loc[2, "bits"] > curve.loc[1, "bits"] + 1
+    assert curve.loc[2, "bits"] > curve.loc[1, "bits"] + 0.9  # pairs of a step with itself do not count
     np.testing.assert_allclose(curve["whole"], curve["consistency"])  # there is no other space
     assert (curve["ci_low"] <= curve["consistency"]).all() and (curve["consistency"] <= curve["ci_high"]).all()
 

@@ -156,7 +156,7 @@ def test_an_overfitted_model_still_tells_a_true_relation(monkeypatch):
     data = asc.simulate.box(0, observed=1, hidden=2, channels=(10, 10), steps=800, step_size=0.2, snr=0.3)
     model = small(steps=300, batch_size=128, encoder=asc.MLP((64, 64)))
     table = shift_test(model, data.X, data.variables, shifts=9)
-    assert table.p[0] == 0.1 and table.bits[0] > 0.02
+    assert table.p[0] == 0.1 and table.bits[0] > 0.01
     monkeypatch.setattr(module, "TEMPERATURES", (1.0,))
     plain = shift_test(model, data.X, data.variables, shifts=9)
     assert plain.bits[0] < -0.2 and plain.p[0] > 0.5

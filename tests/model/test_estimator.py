@@ -581,7 +581,7 @@ def test_auto_finds_a_penalty_in_short_runs(data, steps):
 
 
 def test_auto_says_when_it_found_none(data):
-    with pytest.warns(UserWarning, match="found no λ within steps=50"):
+    with pytest.warns(UserWarning, match="found no λ in 50 steps"):
         tiny(steps=50).fit(data[:1000])
 
 

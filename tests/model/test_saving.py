@@ -175,7 +175,7 @@ def test_missing_keys_and_deep_lists_are_damage(model, tmp_path):
         rest = {k: v for k, v in facts.items() if k not in (key, "checksum")}
         checksum = {} if key == "checksum" else {"checksum": run_folder._checksum(rest)}
         (tmp_path / "model.json").write_text(json.dumps({**rest, **checksum}))
-        if key in ("ascribo", "data", "kind"):  # nothing depends on them
+        if key in ("ascribo", "data", "kind", "spent"):  # nothing depends on them
             continue
         with pytest.raises(ValueError, match="damaged"):
             asc.load(tmp_path)
