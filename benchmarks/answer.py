@@ -1,0 +1,128 @@
+"""Time to an answer, from arrays to calls with default settings, beside the code of an older commit.
+
+    python -m benchmarks.answer [--old COMMIT] [--whole] [--only 5000x50 ...]
+
+Both sides take turns on the same recordings (`asc.simulate.box`: 2 variables, 2 hidden latents), each in a process
+of its own with one thread for each process it starts. The older code takes a fixed number of training steps: unless
+--whole is given, its fit is timed for a twentieth and a tenth of them, and the line through both is drawn out; its
+attribution is timed as it is. Writes benchmarks/results/answer.json; exits with 0 only if every bar holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.turns import CHECKOUT, ONE_THREAD
+
+__all__ = ["main"]
+
+OLD = "19d9fc6"
+BARS = {"100000x50": 6.0, "20000x100": 6.0, "5000x50": 6.0, "100000x400": 4.0}
+"""Time steps x channels -> how many times less the new code must take."""
+OLD_STEPS = 3000
+FILE = Path(__file__).parent / "results" / "answer.json"
+
+
+def measure(size: str, steps: list[int]) -> dict[str, Any]:
+    """One side, with the package of this process: seconds of fitting and of attribution, and the calls.
+
+    steps : of training, one fit for each, the last of which is attributed; none for the default.
+    """
+    import numpy as np
+
+    import ascribo as asc
+
+    length, channels = map(int, size.split("x"))
+    parts = (channels // 2, channels - channels // 2)
+    data = asc.simulate.box(0, observed=2, hidden=2, steps=length, channels=parts, snr=3)
+    spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
+    fits: list[float] = []
+    for number in steps or [None]:
+        model = asc.ContrastiveEmbedding(spaces, random_state=0, progress=False)
+        if number is not None:
+            model.set_params(steps=number)
+        began = time.perf_counter()
+        model.fit(data.X, data.variables)
+        fits.append(time.perf_counter() - began)
+    began = time.perf_counter()
+    maps = model.attribute(data.X, data.variables)
+    calls = maps.calls()
+    seconds = time.perf_counter() - began
+    truth = data.truth.sel(space="position").values
+    called = calls.loc[calls["space"] == "position", "called"].to_numpy(bool)
+    return {
+        "fit_s": fits,
+        "attribute_s": seconds,
+        "auroc": maps.auroc(truth, "position"),
+        "power": float((called & truth).sum() / truth.sum()),
+        "false_calls": int((called & ~truth).sum()),
+        "spent": getattr(model, "spent_", None),
+        "bits": np.round(model.goodness_of_fit_["bits"], 3).tolist(),
+    }
+
+
+def side(tree: Path, size: str, steps: list[int]) -> dict[str, Any]:
+    """`measure` in a process with the package of a tree."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = f"import sys, json; sys.path.insert(0, {str(CHECKOUT)!r}); from benchmarks.answer import measure\n"
+    code += f"if __name__ == '__main__':\n print(json.dumps(measure({size!r}, {steps!r})))"
+    environment = {**ONE_THREAD, "PYTHONPATH": str(tree / "src"), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tree, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{tree}, {size}: {done.stderr[-2000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = json.loads(done.stdout.splitlines()[-1])
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {**found, "processor_s": round(used, 1)}
+
+
+def _seconds(found: dict[str, Any], steps: list[int]) -> float:
+    """From arrays to calls; of fewer training steps than there are, by the line through two fits."""
+    fit = found["fit_s"][-1]
+    if len(steps) == 2:
+        a, b = found["fit_s"]
+        fit = b + (b - a) / (steps[1] - steps[0]) * (OLD_STEPS - steps[1])
+    return fit + found["attribute_s"]
+
+
+def main() -> int:
+    """Measure, write and say which bars hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--old", default=OLD, help="the commit to compare with (%(default)s)")
+    parser.add_argument("--whole", action="store_true", help="take all training steps of the older code")
+    parser.add_argument("--only", nargs="+", choices=list(BARS), default=list(BARS), metavar="SIZE")
+    given = parser.parse_args()
+    # what the experiments import is not part of the older code
+    from experiments.shared.results import code, machine
+
+    steps = [] if given.whole else [OLD_STEPS // 20, OLD_STEPS // 10]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        archive = ["git", "archive", "-o", str(place / "old.tar"), given.old, "src"]
+        subprocess.run(archive, cwd=CHECKOUT, check=True)
+        shutil.unpack_archive(place / "old.tar", place / "old", filter="data")
+        for size in given.only:
+            new = side(CHECKOUT, size, [])
+            old = side(place / "old", size, steps)
+            seconds = {"new_s": _seconds(new, []), "old_s": _seconds(old, steps)}
+            times = seconds["old_s"] / seconds["new_s"]
+            row = {"size": size, **seconds, "times": times, "bar": BARS[size], "holds": times >= BARS[size]}
+            rows.append({**row, "new": new, "old": old})
+            print(f"{size}: {seconds['old_s']:.0f} s, now {seconds['new_s']:.0f} s: {times:.1f} times", flush=True)
+            result = {"old": given.old, "whole": given.whole, "machine": machine(), "code": code(), "rows": rows}
+            FILE.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if all(row["holds"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
