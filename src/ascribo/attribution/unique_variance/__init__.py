@@ -16,6 +16,9 @@ embedding, the value of a variable helps to predict a channel that carries only 
 that move on independently of each other, given the past, are what makes them identifiable (Schneider et al. 2025,
 definition 1). Then the innovation of one says nothing about a channel of the others, however much has leaked.
 
+Variables that never change within an epoch have no innovation. Their values are exchanged among epochs instead, and
+the decoder sees the variables alone.
+
 **Spaces that follow time alone**, or whose variables are unknown, are tested by a comparison of decoders: one sees
 all variables and the embedding of these spaces, one never saw the space in question. The embedding is taken from
 neighbours of the time step, so that the channel's own noise is not in it. As long as the variables are known, what
@@ -25,6 +28,8 @@ How it goes, and where:
 
     innovation.py           the lag over which a space changes enough
     conditional_draws.py    innovations exchanged among time steps with a like past
+    joint_histograms.py     where variables have been together, and whether what is redrawn is there too
+    trials.py               values of whole trials, exchanged among trials
     input_columns.py        what the columns of the decoders' inputs are
     fourier_features.py     inputs for channels that rise and fall many times (place fields, grids)
     design.py               all that the variables decide, shared by the models of a recording
