@@ -187,9 +187,9 @@ def test_spending_follows_the_question(data, tmp_path, quick_unique_variance):
     assert max(spent["steps"]) < 1500 and all("stopped rising at step" in why for why in spent["why_steps"])
     held_out = model.history_["held_out"].values
     assert held_out.shape[1] == 2 and np.nanmax(held_out) > 1 and held_out[0, 0] < np.nanmax(held_out)
-    for seed, steps in enumerate(spent["steps"]):  # the learning rate fell, and λ was found and kept
-        weights = model.history_["lambda"].values[:steps, seed]
-        assert weights[0] == 0 < weights[-1] == weights[-steps // 5]
+    for seed, done in enumerate(spent["steps"]):  # the learning rate fell, and λ was found and kept
+        weights = model.history_["lambda"].values[:done, seed]
+        assert weights[0] == 0 < weights[-1] == weights[-done // 5]
     # the same whatever the number of processes, and loaded again
     other = asc.ContrastiveEmbedding(spaces, n_jobs=2, **given).fit(data[:3000])
     np.testing.assert_array_equal(other.transform(data[:500]), model.transform(data[:500]))
