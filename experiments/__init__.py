@@ -51,6 +51,9 @@ EXPERIMENTS = {
     "situations": Entry(
         "validation.situations", "screening where tests of tuning go wrong, beside a cross-validated GLM"
     ),
+    "ablation": Entry(
+        "validation.ablation", "what the embedding adds to calls for known variables: trained, untrained, none"
+    ),
     "peers": Entry("validation.peers", "calls beside those of tuning curves, linear models and a decoder"),
     "nulls": Entry("validation.nulls", "whether the shift test keeps its level on unrelated variables"),
     "track": Entry("validation.track", "units of a real rat on a linear track: position and running direction"),

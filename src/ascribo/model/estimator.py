@@ -315,7 +315,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         X : (time, channel) or `Recording`, as a rule the one the model was fitted to.
         y : (time, variable), the variables, if X is not a recording that has them. The unique variance uses them
             where the model's spaces name them. Without them there are scores, but no calls.
-        method : "unique_variance" (the best of all, with a test of which channels carry what: `maps.calls()`),
+        method : "unique_variance" (the default, with a test of which channels carry what: `maps.calls()`),
             "generative_gradient" (the decoder's Jacobian), "tangent", the papers' "inverted_neuron_gradient"
             (pseudo-inverse of the encoder's Jacobian), one that they compare with ("neuron_gradient",
             "integrated_gradients", "feature_ablation", "shapley_zeros", "shapley_shuffled", "smoothgrad",

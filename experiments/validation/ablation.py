@@ -1,0 +1,202 @@
+"""What does the embedding add to calls for known variables?
+
+The decoders of the unique variance see the variables and the embedding of the past. Here that embedding is
+exchanged: that of a trained encoder, of the same encoder before training, as many principal components, the raw
+channels of the past, or nothing. Everything else of the test is the same. Measured for the known variables of each
+recording: area under the ROC curve of the scores, power and share of false calls at q = 0.05. The hidden latents
+are not asked about: only a trained embedding has a space for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from ascribo import figures
+from ascribo.attribution.unique_variance.decoding_problem import make_problem
+from ascribo.attribution.unique_variance.maps import maps_from_scores
+from ascribo.attribution.unique_variance.score import score_problems
+from ascribo.data.recording import Recording
+from ascribo.metrics.scores import auroc
+from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.networks.stack import Embedder
+from ascribo.simulate.box import box
+from ascribo.simulate.mixed import mixed
+from ascribo.spaces.base import Space
+from ascribo.spaces.follow import Follow
+from ascribo.spaces.time import Time
+from ascribo.support.compute import one_thread
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment, one_by_one
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["EMBEDDINGS", "FULL", "QUICK", "RECORDINGS", "cases", "compare", "conclude", "draw", "run", "tables"]
+
+Q = 0.05
+EMBEDDINGS = ("trained", "untrained", "principal components", "raw past channels", "none")
+
+
+class Known(NamedTuple):
+    """A recording, its spaces with variables, and for each of them which channels carry it."""
+
+    recording: Recording
+    spaces: dict[str, Space]
+    truth: dict[str, np.ndarray]
+
+
+def _box(seed: int, steps: int) -> Known:
+    data = box(seed, observed=2, hidden=4, steps=steps, snr=3)
+    carried = cast(Any, data.truth)
+    names = list(data.variables)
+    (name,) = carried["space"].values.tolist()[:1]
+    return Known(data, {name: Follow(names, dim=2)}, {name: carried.sel(space=name).values})
+
+
+def _mixed(correlation: float) -> Callable[[int, int], Known]:
+    def make(seed: int, steps: int) -> Known:
+        data = mixed(seed, hidden=2, channels=40, steps=steps, snr=1.5, correlation=correlation)
+        carried = cast(Any, data.truth)
+        spaces: dict[str, Space] = {n: Follow(tuple(own), dim=len(own)) for n, own in data.spaces.items()}
+        return Known(data, spaces, {name: carried.sel(space=name).values for name in spaces})
+
+    return make
+
+
+RECORDINGS: dict[str, Callable[[int, int], Known]] = {
+    "box, 6 latents": _box,
+    "mixed selectivity": _mixed(0.0),
+    "mixed selectivity, correlation 0.8": _mixed(0.8),
+}
+FULL = {"recordings": list(RECORDINGS), "data_seeds": range(3), "steps": 10_000, "decoders": 1000}
+"""`steps` : time steps of a recording. `decoders` : training steps of the decoders, at most."""
+QUICK = {"recordings": ["mixed selectivity"], "data_seeds": range(1), "steps": 2_000, "decoders": 60}
+
+
+def cases(plan: Plan) -> list[Case]:
+    """The recordings."""
+    return [
+        {"recording": name, "data_seed": seed, "steps": plan["steps"], "decoders": plan["decoders"]}
+        for name in plan["recordings"]
+        for seed in plan["data_seeds"]
+    ]
+
+
+def compare(recording: str, data_seed: int, steps: int, decoders: int) -> Row:
+    """All embeddings on one recording."""
+    data = RECORDINGS[recording](50_000 + data_seed, steps)
+    training: dict[str, Any] = {} if decoders > 100 else {"steps": decoders, "seeds": 1}
+    model = ContrastiveEmbedding(
+        {**data.spaces, "hidden": Time(2)}, random_state=0, device="cpu", n_jobs=1, progress=False, **training
+    ).fit(data.recording)
+    fitted = model.model_
+    X = fitted.standardise(data.recording.X)[:]
+    one = {name: value[:1] for name, value in fitted.parameters.items()}
+    initial = fitted.embedder.initial(fitted.module, [0])
+    axes = torch.linalg.svd(X - X.mean(0), full_matrices=False)[2][: fitted.embedder.dim].T
+    embeddings: dict[str, tuple[Any, Mapping[str, Tensor]]] = {
+        "trained": (fitted.embedder, one),
+        "untrained": (fitted.embedder, initial),
+        "principal components": _fixed(X @ axes),
+        "raw past channels": _fixed(X),
+        "none": _fixed(torch.zeros(len(X), 1)),
+    }
+    rows = [{"embedding": name, **_score(data, X, *embedding, decoders)} for name, embedding in embeddings.items()]
+    return {"recording": recording, "data_seed": data_seed, "embeddings": rows, "spent": model.spent_["steps"]}
+
+
+class _Fixed:
+    """An embedding that is there already, (time, dim), in the place of an encoder."""
+
+    window = 1
+
+    def __init__(self, z: Tensor):
+        self.z = z
+
+    def embed(self, parameters: Mapping[str, Tensor], X: Tensor, epochs: np.ndarray, index: np.ndarray) -> Tensor:
+        """Its rows: (1, n, dim)."""
+        return self.z[torch.from_numpy(index)][None]
+
+
+def _fixed(z: Tensor) -> tuple[_Fixed, Mapping[str, Tensor]]:
+    return _Fixed(z), {"": torch.zeros(1)}
+
+
+def _score(
+    data: Known, X: Tensor, embedder: Embedder, parameters: Mapping[str, Tensor], decoders: int
+) -> dict[str, float]:
+    """Area under the ROC curve, power and share of false calls, over all known variables."""
+    epochs, names = data.recording.epochs, data.recording.channel_names
+    with one_thread():
+        problem = make_problem(embedder, parameters, data.spaces, X, epochs, data.recording.variables)
+        (scores,) = score_problems([problem], [[0]], steps=decoders, until_flat=True, progress=False)
+    maps = maps_from_scores(
+        scores,
+        weight=np.ones((1, len(data.spaces))),
+        refused={},
+        untested={},
+        channels=names,
+        time=data.recording.time,
+        epochs=epochs,
+    )
+    calls = maps.calls(Q)
+    called = np.concatenate([calls.loc[calls["space"] == name, "called"] for name in data.spaces]).astype(bool)
+    truth = np.concatenate([data.truth[name] for name in data.spaces])
+    areas = [auroc(maps.by_space.sel(space=name).values, data.truth[name]) for name in data.spaces]
+    return {
+        "auroc": round(float(np.mean(areas)), 4),
+        "power": round(float((called & truth).sum() / truth.sum()), 4),
+        "fdp": round(float((called & ~truth).sum() / max(1, called.sum())), 4),
+    }
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add the means of each embedding over the recordings of a kind."""
+    table = pd.DataFrame(
+        [{"recording": row["recording"], **one} for row in result["rows"] for one in row["embeddings"]]
+    )
+    grouped: Any = table.groupby(["recording", "embedding"], sort=False)[["auroc", "power", "fdp"]]
+    return {**result, "summary": grouped.mean().round(4).reset_index().to_dict("records")}
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: each kind of recording."""
+    table = pd.DataFrame(result["summary"]).rename(columns={"auroc": "auROC", "fdp": "false discovery rate"})
+    return {str(name): own.drop(columns="recording") for name, own in table.groupby("recording", sort=False)}
+
+
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Power of each embedding, a group of bars for each kind of recording."""
+    ax = figures.new_axes(ax, (6.4, 3.4))
+    table = pd.DataFrame(result["summary"]).pivot(index="recording", columns="embedding", values="power")
+    table = table.loc[list(dict.fromkeys(row["recording"] for row in result["summary"])), list(EMBEDDINGS)]
+    for k, name in enumerate(EMBEDDINGS):
+        at = np.arange(len(table)) + 0.16 * (k - 2)
+        ax.bar(at, table[name], width=0.15, color=figures.PALETTE[k % len(figures.PALETTE)], label=name)
+    ax.set_xticks(range(len(table)), list(table.index), fontsize=8)
+    ax.set(ylabel=f"power at q = {Q}", ylim=(0, 1.05))
+    figures.tidy(ax)
+    ax.legend(fontsize=7.5, frameon=False, loc="lower right")
+    return ax
+
+
+def _line(row: Row) -> str:
+    found = ", ".join(f"{one['embedding']} {one['power']:.2f}" for one in row["embeddings"])
+    return f"{row['recording']}, seed {row['data_seed']}: power {found}"
+
+
+run = experiment(
+    *("ablation", FULL, QUICK),
+    cases=cases,
+    rows=one_by_one(compare, _line),
+    conclude=conclude,
+    draw=draw,
+    protocol={"q": Q, "embeddings": list(EMBEDDINGS)},
+    cpu_only=True,
+)
