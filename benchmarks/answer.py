@@ -57,6 +57,7 @@ def measure(size: str, steps: list[int]) -> dict[str, Any]:
     maps = model.attribute(data.X, data.variables)
     calls = maps.calls()
     seconds = time.perf_counter() - began
+    assert data.truth is not None
     truth = data.truth.sel(space="position").values
     called = calls.loc[calls["space"] == "position", "called"].to_numpy(bool)
     return {
@@ -96,7 +97,7 @@ def _seconds(found: dict[str, Any], steps: list[int]) -> float:
 
 def main() -> int:
     """Measure, write and say which bars hold."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--old", default=OLD, help="the commit to compare with (%(default)s)")
     parser.add_argument("--whole", action="store_true", help="take all training steps of the older code")
     parser.add_argument("--only", nargs="+", choices=list(BARS), default=list(BARS), metavar="SIZE")
