@@ -51,18 +51,23 @@ def loader(x: torch.Tensor, batch: int) -> DataLoader:
     return DataLoader(TensorDataset(x, x), batch_size=batch, shuffle=False)
 
 
-def tracin(model, train, test, batch: int):
-    """dattri's TracIn, parameters of the encoder only: (test, train)."""
+def tracin(model, train, test, batch: int, projected: bool):
+    """dattri's TracIn, parameters of the encoder only: (test, train).
+
+    projected : as it comes, with gradients projected on 512 random directions, which no argument turns off.
+    """
     from dattri.algorithm.tracin import TracInAttributor
 
     given, whole = task(model)
     names = [name for name, _ in whole.named_parameters() if name.startswith("0.")]
     explainer = TracInAttributor(given, weight_list=torch.ones(1), normalized_grad=False, layer_name=names)
+    if not projected:
+        explainer.projector_kwargs = None
     return explainer.attribute(loader(train, batch), loader(test, batch)).detach().T.numpy()
 
 
 def influence(model, train, test, batch: int, damping: float, iterations: int):
-    """dattri's influence functions by conjugate gradients on the Hessian: (test, train)."""
+    """dattri's influence functions by conjugate gradients on the Hessian: (test, train), without its 1 / N."""
     from dattri.algorithm.influence_function import IFAttributorCG
 
     given, whole = task(model)
@@ -71,7 +76,7 @@ def influence(model, train, test, batch: int, damping: float, iterations: int):
         given, layer_name=names, max_iter=iterations, tol=1e-12, mode="rev-rev", regularization=damping
     )
     explainer.cache(loader(train, len(train)))
-    return explainer.attribute(loader(train, batch), loader(test, batch)).detach().T.numpy()
+    return explainer.attribute(loader(train, batch), loader(test, batch)).detach().T.numpy() / len(train)
 
 
 def simplex(model, train, test):
