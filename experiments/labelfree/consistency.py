@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, conv2d, grid_sample
 
-from ascribo import explain
+from ascribo import explain, figures
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
@@ -31,7 +31,7 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 from . import training
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
-from .pictures import pack
+from .pictures import pack, unpack
 from .tasks import NOISE, interval, pretext_models
 
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
@@ -309,7 +309,10 @@ def draw(result: dict[str, Any]):
     from matplotlib import pyplot as plt
 
     rows = result["rows"]
-    _, axes = plt.subplots(2, len(rows), figsize=(4 * len(rows), 7), squeeze=False, layout="constrained")
+    shown = next((row for row in rows if "maps" in row), None)
+    figure = plt.figure(figsize=(4 * len(rows), 7 if shown is None else 10.5), layout="constrained")
+    grid = figure.add_gridspec(2 if shown is None else 3, 2 * len(rows))
+    axes = [[figure.add_subplot(grid[k, 2 * j : 2 * j + 2]) for j in range(len(rows))] for k in range(2)]
     for axis, row in zip(axes[0], rows, strict=True):
         for method, values in row.get("shifts", {}).items():
             if "absolute" not in method:
@@ -322,7 +325,27 @@ def draw(result: dict[str, Any]):
                 _band(axis, ends[end], f"{method}, {end}", style, f"C{k}")
         axis.set(xlabel="examples", ylabel="share with the same label", ylim=(0, 1))
         axis.legend(fontsize=6) if "rates" in row else axis.set_axis_off()
-    return axes[0, 0]
+    if shown is not None:
+        half = len(rows)
+        _grids(shown, figure.add_subplot(grid[2, :half]), figure.add_subplot(grid[2, half:]))
+    return axes[0][0]
+
+
+def _grids(row: Row, left: Any, right: Any) -> None:
+    """Scores of a few images by each method, and the training images that each method puts first for a few."""
+    maps = {name: unpack(packed) for name, packed in row["maps"].items()}
+    del maps["images"]
+    figures.image_grid(
+        np.stack(list(maps.values())), left, rows=list(maps), signed=True, title="label-free scores of pixels"
+    )
+    top = {name: unpack(packed) for name, packed in row["top"].items()}
+    tested = top.pop("images")
+    figures.image_grid(
+        np.stack([tested, *(first[:, 0] for first in top.values())]),
+        right,
+        rows=["test image", *top],
+        title="the training image that each method puts first",
+    )
 
 
 def _band(axis: Any, values: dict[str, Any], label: str, style: str, colour: str | None = None) -> None:

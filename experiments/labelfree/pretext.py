@@ -86,10 +86,10 @@ def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> R
         maps[task], scores[task], bright[task] = [], [], []
         for model in done.models:
             shap = {"method": "gradient_shap", "noise": noise, "batch_size": 2048}
-            own: Any = explain.features(model.encoder, test, **shap)
-            maps[task].append(own.cpu().numpy())
-            scores[task].append(explain.examples(model.encoder, train, few).values)
-            bright[task].append(explain.examples(model.encoder, 255 * train, 255 * few).values)
+            encoder: Any = model.encoder
+            maps[task].append(explain.features(encoder, test, **shap).cpu().numpy())
+            scores[task].append(explain.examples(encoder, train, few).values)
+            bright[task].append(explain.examples(encoder, 255 * train, 255 * few).values)
     found = {}
     for a, b in combinations(TASKS, 2):
         found[f"{a}-{b}"] = {

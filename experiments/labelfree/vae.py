@@ -101,8 +101,8 @@ def _stack(name: str, models: list[tuple[str, float, int]], device: str, **plan:
     found = []
     for (kind, b, seed), model, loss in zip(models, done.models, np.min(done.test_losses, axis=0), strict=True):
         shap = {"method": "gradient_shap", "samples": plan["samples"], "unit": "all"}
-        every: Any = explain.features(model.encoder, test, **shap, batch_size=len(test))
-        scores = every.cpu().numpy()
+        encoder: Any = model.encoder
+        scores = explain.features(encoder, test, **shap, batch_size=len(test)).cpu().numpy()
         between, entropy = explain.unit_correlation(scores), explain.unit_entropy(scores)
         found.append(
             {

@@ -12,6 +12,7 @@ NAMES = sorted(path.stem for path in RESULTS.glob("*.json"))
 CONCLUDED = {
     **{"box": "summary", "calibration": "conditions", "dimension": "summary", "peers": "summary"},
     **{"noise": "cells", "samples": "cells", "table2": "cells", "lambda": "verdicts"},
+    "labelfree-blocks": "agreement",
 }
 """What `conclude` adds, of experiments whose conclusions take a moment."""
 

@@ -13,19 +13,35 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..data.recording import Recording
 from ..data.segments import segment_bounds
+from ..model.estimator import ContrastiveEmbedding
 from ..model.fitted import FittedModel
 from ..spaces.base import layout
 from ..support.names import suggest
 
-__all__ = ["Encoder", "FittedEncoder", "as_inputs", "checked", "evaluation_mode", "place_of", "represent"]
+__all__ = [
+    "Encoder",
+    "Fitted",
+    "FittedEncoder",
+    "Values",
+    "as_inputs",
+    "checked",
+    "evaluation_mode",
+    "place_of",
+    "represent",
+]
 
 Encoder = Callable[[Tensor], Tensor]
 """From a batch of inputs (batch, ...) to their representations (batch, dim)."""
+Fitted = ContrastiveEmbedding | FittedModel
+"""A model fitted to a recording."""
+Values = Tensor | ArrayLike
+"""Numbers, labels or scores, in whatever holds them."""
 COUPLED = 1e-2
 """Largest difference between a representation within a batch and alone, relative to the largest entry. Rounding is
 far below it (1e-3 with the short numbers of a GPU), dropout and batch statistics far above."""

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy import stats
 from torch import Tensor
 
-from .encoders import as_inputs, evaluation_mode, place_of, represent
+from .encoders import Encoder, Values, as_inputs, evaluation_mode, place_of, represent
 
 __all__ = [
     "latent_shift",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-def mask_features(X: Any, scores: Any, size: int, baseline: Any = 0.0) -> Any:
+def mask_features(X: Any, scores: Values, size: int, baseline: float | Values = 0.0) -> Any:
     """The examples with their `size` highest-scoring features replaced by the baseline, in the kind of X.
 
     scores : in the shape of X (example, ...). baseline : number, one example (...), or one for each (example, ...).
@@ -48,7 +49,13 @@ def mask_features(X: Any, scores: Any, size: int, baseline: Any = 0.0) -> Any:
 
 
 def latent_shift(
-    encoder: Any, X: Any, scores: Any, sizes: Sequence[int], *, baseline: Any = 0.0, batch_size: int = 1024
+    encoder: Encoder,
+    X: Tensor | np.ndarray,
+    scores: Values,
+    sizes: Sequence[int],
+    *,
+    baseline: float | Values = 0.0,
+    batch_size: int = 1024,
 ) -> xr.DataArray:
     """How far the representation moves when an example's most important features are masked.
 
@@ -70,7 +77,9 @@ def latent_shift(
     return xr.DataArray(shifts, {"size": list(sizes)}, ("example", "size"), "shift")
 
 
-def similarity_rates(scores, train_labels, test_labels, sizes: Sequence[int]) -> xr.DataArray:
+def similarity_rates(
+    scores: ArrayLike | xr.DataArray, train_labels: ArrayLike, test_labels: ArrayLike, sizes: Sequence[int]
+) -> xr.DataArray:
     """How often the most and the least important training examples have the label of the test example.
 
     scores : (test, train). Returns DataArray (end, size, test), end "top" or "bottom". Where examples at the edge
@@ -94,7 +103,7 @@ def similarity_rates(scores, train_labels, test_labels, sizes: Sequence[int]) ->
     return xr.DataArray(rates, coords, ("end", "size", "test"), "rate")
 
 
-def map_correlation(first, second, *, kind: str = "pearson") -> float:
+def map_correlation(first: ArrayLike, second: ArrayLike, *, kind: str = "pearson") -> float:
     """Correlation of two encoders' scores of the same examples, over all examples and features.
 
     kind : "pearson" or "spearman".
@@ -112,7 +121,7 @@ def map_correlation(first, second, *, kind: str = "pearson") -> float:
     raise ValueError(f"kind={kind!r}: expected 'pearson' or 'spearman'.")
 
 
-def unit_correlation(scores) -> float:
+def unit_correlation(scores: ArrayLike) -> float:
     """Mean Pearson correlation between the maps of different units: scores (example, unit, ...).
 
     >>> unit_correlation(np.array([[[1.0, 2.0], [2.0, 4.0]]])) > 0.999
@@ -127,7 +136,7 @@ def unit_correlation(scores) -> float:
     return float(matrix[~np.eye(len(rows), dtype=bool)].mean())
 
 
-def unit_entropy(scores) -> float:
+def unit_entropy(scores: ArrayLike) -> float:
     """Over how many units the saliency of a feature is spread, in nats: 0 for one, the log of their number for all.
 
     scores : (example, unit, ...). The mean over the features that at least one unit is sensitive to of the entropy

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
@@ -31,6 +33,7 @@ from ..networks.stack import Embedder
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..training.objective import Objective, contrastive_objectives
+from .encoders import Fitted
 from .example_influence import conjugate_gradients
 from .feature_importance import fitted_model, recording_for
 
@@ -226,12 +229,12 @@ class ContrastiveLoss:
 
 @torch.no_grad()
 def contrastive_examples(
-    model,
-    recording,
-    y=None,
+    model: Fitted,
+    recording: Recording | pd.DataFrame | np.ndarray,
+    y: Any = None,
     *,
-    blocks,
-    test=None,
+    blocks: ArrayLike,
+    test: ArrayLike | None = None,
     seed: int = 0,
     references: int = 2000,
     positives: int = 4,
@@ -277,8 +280,8 @@ def contrastive_examples(
     data = recording_for(model, recording, y)
     if not 0 <= seed < fitted.seeds:
         raise ValueError(f"seed={seed!r}: the model has seeds 0 to {fitted.seeds - 1}.")
-    blocks = _labels(blocks, len(data), "blocks")
-    tested = blocks if test is None else _labels(test, len(data), "test")
+    labels = _labels(blocks, len(data), "blocks")
+    tested = labels if test is None else _labels(test, len(data), "test")
     objectives = contrastive_objectives(fitted.spaces, getattr(model, "hybrid", "whole"))
     if not objectives:
         raise ValueError("the model has no contrastive space: there is no contrastive loss to explain.")
@@ -291,17 +294,17 @@ def contrastive_examples(
     own = {name: value[seed] for name, value in fitted.parameters.items()}
     draws = {"references": references, "positives": positives, "negatives": negatives, "random_state": random_state}
 
-    def objective(labels: np.ndarray) -> ContrastiveLoss:
-        comparisons = draw_comparisons(data, fitted.spaces, labels, **draws)
+    def objective(given: np.ndarray) -> ContrastiveLoss:
+        comparisons = draw_comparisons(data, fitted.spaces, given, **draws)
         return ContrastiveLoss(fitted.module, fitted.spaces, objectives, own, inputs, comparisons)
 
-    training = objective(blocks)
+    training = objective(labels)
     asked = training if test is None else objective(tested)
-    names, test_names = (np.unique(labels[labels >= 0]) for labels in (blocks, tested))
+    names, test_names = (np.unique(given[given >= 0]) for given in (labels, tested))
     whole = training.gradient(torch.ones(len(training.reference), dtype=torch.float64, device=X.device))
     removed = []
     for name in names:
-        kept = blocks != name
+        kept = labels != name
         weight = torch.from_numpy(kept[training.comparisons.references].astype(np.float64)).to(X.device)
         removed.append(whole - training.gradient(weight, training.kept(kept)))
     wanted = []
@@ -351,7 +354,7 @@ def _mean_eigenvalue(loss: ContrastiveLoss) -> float:
     return float((probes * loss.curvature(probes)).sum(1).mean()) / len(loss.theta) or 1.0
 
 
-def _labels(values, steps: int, what: str) -> np.ndarray:
+def _labels(values: Any, steps: int, what: str) -> np.ndarray:
     labels = np.asarray(values)
     if (
         labels.shape != (steps,)

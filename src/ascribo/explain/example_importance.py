@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..data.recording import Recording
 from ..support.names import check_options, suggest
-from .encoders import FittedEncoder, as_inputs, checked, evaluation_mode, place_of
+from .encoders import Encoder, Fitted, FittedEncoder, as_inputs, checked, evaluation_mode, place_of
 from .example_gradients import ExampleLoss
 from .example_influence import (
     conjugate_gradients,
@@ -36,16 +38,16 @@ __all__ = ["examples"]
 
 
 def examples(
-    encoder,
-    train,
-    test,
+    encoder: nn.Module | Encoder | Fitted,
+    train: Tensor | np.ndarray | Recording | pd.DataFrame,
+    test: Tensor | np.ndarray | Recording | pd.DataFrame,
     *,
     method: str = "nearest_neighbours",
     out: str | Path | None = None,
     space: str | None = None,
     seed: int | None = None,
     batch_size: int = 256,
-    **options,
+    **options: Any,
 ) -> xr.DataArray:
     """Which training examples built the representation of each test example, without labels.
 
@@ -105,19 +107,21 @@ def examples(
     elif space is not None or seed is not None:
         raise ValueError("space and seed are for a fitted ContrastiveEmbedding, not for a module.")
     device, dtype = place_of(encoder)
-    train, test = (as_inputs(x, name).to(device, dtype) for x, name in ((train, "train"), (test, "test")))
-    if train.shape[1:] != test.shape[1:]:
+    given, asked = (as_inputs(x, name).to(device, dtype) for x, name in ((train, "train"), (test, "test")))
+    if given.shape[1:] != asked.shape[1:]:
         raise ValueError(
-            f"train and test have examples of shape {tuple(train.shape[1:])} and {tuple(test.shape[1:])}."
+            f"train and test have examples of shape {tuple(given.shape[1:])} and {tuple(asked.shape[1:])}."
         )
-    shape = (len(test), len(train))
+    shape = (len(asked), len(given))
     scores = np.zeros(shape, np.float32) if out is None else np.lib.format.open_memmap(out, "w+", np.float32, shape)
     scores[:] = 0
     with evaluation_mode(encoder), torch.no_grad():
-        about = score(encoder, train, test, scores, batch_size, **options)
+        about = score(encoder, given, asked, scores, batch_size, **options)
     if not all(np.isfinite(scores[k : k + 1024]).all() for k in range(0, len(scores), 1024)):
         raise ValueError(f"{method} gave scores that are not finite: the loss or its gradient is not finite there.")
-    coords = {"test": np.arange(len(test)), "train": np.arange(len(train)), **times, **about.pop("coords", {})}
+    if isinstance(scores, np.memmap):
+        scores.flush()
+    coords = {"test": np.arange(len(asked)), "train": np.arange(len(given)), **times, **about.pop("coords", {})}
     return xr.DataArray(scores, coords, ("test", "train"), "score", {"method": method, **about})
 
 

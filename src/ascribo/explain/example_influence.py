@@ -183,12 +183,15 @@ def dense_solver(product: Product, vectors: Tensor) -> Tensor:
     return torch.linalg.solve((matrix + matrix.mT) / 2, vectors.mT).mT
 
 
-def _gram(rows: Tensor, columns: int = 8192) -> Tensor:
-    """Inner products of all pairs of rows, (row, row), in float64 a block of columns after the other."""
+def _gram(rows: Tensor, block: int = 512) -> Tensor:
+    """Inner products of all pairs of rows, (row, row), in float64; those below the diagonal are mirrored."""
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows.device)
-    for part in rows.split(columns, 1):
-        block = part.double()
-        total.addmm_(block, block.mT)
+    for start in range(0, len(rows), block):
+        one = rows[start : start + block].double()
+        for other in range(start, len(rows), block):
+            product = one @ rows[other : other + block].double().mT
+            total[start : start + block, other : other + block] = product
+            total[other : other + block, start : start + block] = product.mT
     return total
 
 

@@ -8,43 +8,106 @@ change when the representation is rotated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from ..data.recording import Recording
 from ..model.fitted import FittedModel
 from ..support.names import check_options, suggest
 from . import feature_methods as own
-from .encoders import Encoder, FittedEncoder, as_inputs, checked, evaluation_mode, place_of, represent
+from .encoders import (
+    Encoder,
+    Fitted,
+    FittedEncoder,
+    Values,
+    as_inputs,
+    checked,
+    evaluation_mode,
+    place_of,
+    represent,
+)
 from .feature_captum import captum_scores, is_captum
 from .feature_deeplift import deeplift
 
 __all__ = ["completeness_residual", "features", "fitted_model", "recording_for"]
 
 METHODS: dict[str, Callable[..., Tensor]] = {**own.METHODS, "deeplift": deeplift}
+Baseline = float | Values | Callable[[Tensor], Tensor] | None
+Weights = Values | Callable[[Tensor], Tensor] | None
+Unit = int | Sequence[int] | Literal["all"] | None
 COMPLETE = ("integrated_gradients", "gradient_shap", "deeplift")
 """Methods whose scores add up to g(x) - g(x̄)."""
 
 
+@overload
 def features(
-    encoder,
-    X,
+    encoder: Fitted,
+    X: Recording | pd.DataFrame | np.ndarray,
     *,
-    method="integrated_gradients",
-    baseline=None,
-    weights=None,
-    unit=None,
-    inner_product=None,
+    method: str | type = ...,
+    baseline: Baseline = ...,
+    weights: Weights = ...,
+    unit: Unit = ...,
+    inner_product: Values | None = ...,
+    space: str | None = ...,
+    seed: int | None = ...,
+    index: ArrayLike | None = ...,
+    batch_size: int = ...,
+    **options: Any,
+) -> xr.DataArray: ...
+@overload
+def features(
+    encoder: Encoder,
+    X: Tensor,
+    *,
+    method: str | type = ...,
+    baseline: Baseline = ...,
+    weights: Weights = ...,
+    unit: Unit = ...,
+    inner_product: Values | None = ...,
+    space: str | None = ...,
+    seed: int | None = ...,
+    index: ArrayLike | None = ...,
+    batch_size: int = ...,
+    **options: Any,
+) -> Tensor: ...
+@overload
+def features(
+    encoder: Encoder,
+    X: np.ndarray,
+    *,
+    method: str | type = ...,
+    baseline: Baseline = ...,
+    weights: Weights = ...,
+    unit: Unit = ...,
+    inner_product: Values | None = ...,
+    space: str | None = ...,
+    seed: int | None = ...,
+    index: ArrayLike | None = ...,
+    batch_size: int = ...,
+    **options: Any,
+) -> np.ndarray: ...
+def features(
+    encoder: Encoder | Fitted,
+    X: Tensor | np.ndarray | Recording | pd.DataFrame,
+    *,
+    method: str | type = "integrated_gradients",
+    baseline: Baseline = None,
+    weights: Weights = None,
+    unit: Unit = None,
+    inner_product: Values | None = None,
     space: str | None = None,
     seed: int | None = None,
-    index=None,
+    index: ArrayLike | None = None,
     batch_size: int = 256,
-    **options,
+    **options: Any,
 ):
     """Which features of each example built its representation, without labels.
 
@@ -109,7 +172,14 @@ def features(
     return _labelled(values, module, recording, chosen, unit, method)
 
 
-def completeness_residual(encoder, X, scores, *, baseline=None, inner_product=None) -> np.ndarray:
+def completeness_residual(
+    encoder: Encoder,
+    X: Tensor | np.ndarray,
+    scores: Values,
+    *,
+    baseline: Baseline = None,
+    inner_product: Values | None = None,
+) -> np.ndarray:
     """How far label-free scores are from adding up to ‖f(x)‖² - ⟨f(x), f(x̄)⟩, as a share of ‖f(x)‖².
 
     For scores of a complete method ("integrated_gradients", "gradient_shap", "deeplift") of one encoder and the
@@ -188,7 +258,7 @@ def _label_free(z: Tensor, inner_product) -> Tensor:
     return z @ matrix
 
 
-def _baseline(baseline, x: Tensor) -> Tensor:
+def _baseline(baseline: Any, x: Tensor) -> Tensor:
     """Baselines of a batch, in its shape."""
     if baseline is None:
         return torch.zeros_like(x)
@@ -231,7 +301,7 @@ def _method(method, options: dict[str, Any]) -> Callable[..., Tensor]:
     return lambda f, x, base, anchors: function(f, x, base, anchors, **options)
 
 
-def fitted_model(encoder) -> FittedModel | None:
+def fitted_model(encoder: Any) -> FittedModel | None:
     """The fitted model behind an estimator; None for anything else."""
     if isinstance(encoder, FittedModel):
         return encoder
@@ -247,7 +317,7 @@ def fitted_model(encoder) -> FittedModel | None:
     return None
 
 
-def recording_for(encoder, X, y=None) -> Recording:
+def recording_for(encoder: Any, X: Any, y: Any = None) -> Recording:
     """What is explained, as a recording of the channels the model was fitted to."""
     if not isinstance(encoder, FittedModel):
         return encoder._check(X, y)
