@@ -253,14 +253,15 @@ def _as_fitted(prepared: Any, parameters: dict[str, Tensor]) -> Any:
 
 def _correlation(guess: np.ndarray, truth: np.ndarray, orders: int) -> dict[str, float]:
     """Spearman's correlation over blocks, and its p-value from random orders of the blocks."""
-    spearman: Any = stats.spearmanr
-    rho = float(spearman(guess, truth).statistic)
+    one, other = (_standard(stats.rankdata(values)) for values in (guess, truth))
     rng = np.random.default_rng(0)
-    null = [spearman(rng.permutation(guess), truth).statistic for _ in range(orders)]
-    return {"rho": rho, "p": float((1 + np.sum(np.array(null) >= rho)) / (1 + orders)), "n": len(guess)}
+    null = np.array([rng.permutation(one) @ other for _ in range(orders)])
+    return _verdict(float(one @ other), null, len(guess))
 
 
-def _matrix_correlation(guess: np.ndarray, truth: np.ndarray, orders: int, *, diagonal: bool = True):
+def _matrix_correlation(
+    guess: np.ndarray, truth: np.ndarray, orders: int, *, diagonal: bool = True
+) -> dict[str, float]:
     """The same for all pairs of blocks, the blocks left out put into random order as a whole.
 
     Each test block's row is taken relative to its mean, so that blocks that all models find hard do not count.
@@ -268,17 +269,28 @@ def _matrix_correlation(guess: np.ndarray, truth: np.ndarray, orders: int, *, di
     kept = np.ones(guess.shape, bool) if diagonal else ~np.eye(len(guess), dtype=bool)
 
     def ranks(matrix: np.ndarray) -> np.ndarray:
-        values = np.where(kept, matrix, np.nan)
-        return stats.rankdata((values - np.nanmean(values, 1, keepdims=True))[kept])
+        values, out = np.where(kept, matrix, np.nan), np.zeros(matrix.shape)
+        out[kept] = _standard(stats.rankdata((values - np.nanmean(values, 1, keepdims=True))[kept]))
+        return out
 
-    rho = float(np.corrcoef(ranks(guess), ranks(truth))[0, 1])
-    rng, wanted = np.random.default_rng(0), ranks(truth)
+    one, other = ranks(guess), ranks(truth)
+    rng = np.random.default_rng(0)
     null = []
     for _ in range(orders):
         order = rng.permutation(len(guess))
         # both axes together: who is left out keeps who it is
-        null.append(np.corrcoef(ranks(guess[order][:, order] if not diagonal else guess[:, order]), wanted)[0, 1])
-    return {"rho": rho, "p": float((1 + np.sum(np.array(null) >= rho)) / (1 + orders)), "n": int(kept.sum())}
+        null.append((one[:, order] * other).sum() if diagonal else (one[order][:, order] * other).sum())
+    return _verdict(float((one * other).sum()), np.array(null), int(kept.sum()))
+
+
+def _standard(ranks: np.ndarray) -> np.ndarray:
+    """With mean 0 and length 1, so that products are correlations."""
+    centred = ranks - ranks.mean()
+    return centred / np.linalg.norm(centred)
+
+
+def _verdict(rho: float, null: np.ndarray, count: int) -> dict[str, float]:
+    return {"rho": rho, "p": float((1 + np.sum(null >= rho)) / (1 + len(null))), "n": count}
 
 
 def _channels(device: str, seed: int, steps: int, **_: Any) -> Row:
