@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 CEBRA  := .venv-cebra
 OLD    ?= 0c7afd2
+# All tests of a file in one process: what they share is made once.
+PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
@@ -32,14 +34,14 @@ quick: .venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/python -m pytest -n 2 -q --quick tests
+	$(PYTEST) --quick tests
 
 test: .venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/lint-imports
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
-	$(VENV)/bin/python -m pytest -n 2 -q
+	$(PYTEST)
 
 bench: .venv $(CEBRA)/stamp
 	$(VENV)/bin/python -m benchmarks.cpu

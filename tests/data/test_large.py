@@ -99,8 +99,9 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
         score.MOST_TRAINING_STEPS = 30
     spaces = {"x": asc.Follow("x", dim=2), "rest": asc.Time(dim=2)}
     model = asc.ContrastiveEmbedding(
-        spaces, seeds=1 if quick else 2, steps=40 if quick else 300, penalty=0.01, random_state=0, progress=False
-    )
+        spaces, seeds=1 if quick else 2, steps=40 if quick else 300, penalty=0.01, random_state=0, progress=False,
+        encoder=asc.MLP((64, 64)) if quick else "mlp",
+    )  # fmt: skip
     if quick:  # everything is imported and every pool of threads is there before memory is counted
         small = asc.simulate.box(0, observed=1, hidden=1, channels=(10, 10), steps=2000)
         model.fit(small).attribute(small)

@@ -154,7 +154,7 @@ def test_unrelated_variables_have_uniform_p():
 def test_an_overfitted_model_still_tells_a_true_relation(monkeypatch):
     """A related variable makes the embedding surer of itself, and then more wrong: it has the fewest plain bits."""
     data = asc.simulate.box(0, observed=1, hidden=2, channels=(10, 10), steps=800, step_size=0.2, snr=0.3)
-    model = small(steps=300, batch_size=128, encoder=asc.MLP((64, 64)))
+    model = small(steps=200, batch_size=128, encoder=asc.MLP((64, 64)))
     table = shift_test(model, data.X, data.variables, shifts=9)
     assert table.p[0] == 0.1 and table.bits[0] > 0.01
     monkeypatch.setattr(module, "TEMPERATURES", (1.0,))

@@ -189,7 +189,7 @@ def data():
     return asc.simulate.box(0, observed=1, hidden=1, channels=(6, 6), steps=4000)
 
 
-def test_split_half(data, tmp_path, monkeypatch):
+def test_split_half(data, tmp_path, monkeypatch, fair_unique_variance):
     seen = []
     fit = asc.ContrastiveEmbedding.fit
 
