@@ -14,7 +14,8 @@ import ascribo as asc
 from ascribo import attribution
 from ascribo.attribution.unique_variance import score
 from ascribo.data.segments import hold_out
-from ascribo.training import loop, steps
+from ascribo.training import loop
+from ascribo.training import steps as training_steps
 
 
 def small(**changes):
@@ -324,7 +325,7 @@ def test_history_keeps_lambda_and_both_curves(model):
 @pytest.fixture
 def short_chunks(monkeypatch):
     """Chunks of 10 training steps instead of 50: early stop looks at 24 of them."""
-    for module in (loop, steps):
+    for module in (loop, training_steps):
         monkeypatch.setattr(module, "STEPS_PER_CHUNK", 10)
 
 
