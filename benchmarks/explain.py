@@ -192,9 +192,10 @@ def main() -> int:
                 worst = explain.completeness_residual(model.encoder, test[:n], scores)
                 found[method][side] = float(np.median(worst))
     held = verdict(found)
+    given = {name: value for name, value in vars(args).items() if name not in ("peer_python", "out")}
     write_json(
         Path(args.out),
-        {"machine": machine(), "code": code(), "arguments": vars(args), "found": found, "held": held},
+        {"machine": machine(), "code": code(), "arguments": given, "found": found, "held": held},
     )
     return 0 if all(held.values()) else 1
 
