@@ -20,7 +20,7 @@ TINY = dict(
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory, quick_unique_variance):
+def done(tmp_path_factory, fair_unique_variance):
     out = tmp_path_factory.mktemp("results")
     return out, box.run(out, jobs=1, **TINY)
 
