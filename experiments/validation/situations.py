@@ -44,7 +44,15 @@ __all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "measure", "run", "tabl
 LEVEL = 0.05
 FULL = {"situations": [*SITUATIONS, *FURTHER], "recordings": 20, "stream": 2026}
 QUICK = {"recordings": 3}
-WARNINGS = ("hidden company", "channels ahead", "redundant", "has a velocity", "a change", "lost at times")
+WARNINGS = (
+    "hidden company",
+    "channels ahead",
+    "redundant",
+    "has a velocity",
+    "a change",
+    "lost at times",
+    "one thing twice",
+)
 """Notes that say that calls may be those of something else."""
 UNANSWERABLE = (
     "hidden latent moves with a (0.5)",

@@ -81,6 +81,14 @@ def test_null_channels_of_a_label_beside_the_variable_it_is_a_function_of():
     assert np.mean(np.concatenate(p) < 0.05) < 0.15
 
 
+def test_two_noisy_trackers_of_one_thing_are_said():
+    rng = np.random.default_rng(0)
+    a = walk(rng, 3_000)
+    table = pd.DataFrame({name: a[:, 0] + 0.15 * rng.normal(size=3_000) for name in ("a0", "b0")})
+    found = asc.screen(asc.Recording(a + rng.normal(size=(3_000, 12)), table), SPACES)
+    assert {"redundant", "one thing twice"} & {note.kind for note in found.notes}
+
+
 def test_a_hidden_latent_that_moves_with_a_variable_is_said():
     _, _, kinds = rates("hidden latent moves with a (0.5)", (0, 1))
     assert all(("a", "hidden company") in each and ("b", "hidden company") not in each for each in kinds)

@@ -358,6 +358,13 @@ def _note_functions(name: str, functions: Mapping[tuple[str, str], float], notes
                 "little that is its own. Read the two together, or vary them apart."
             )
             notes.append(Note(name, "nearly a function", text))
+            noisy = {note.space for note in notes if note.kind == "measured with error"}
+            if {source, target} <= noisy and functions[target, source] > NEARLY:
+                text = (
+                    f"it and {source!r} were both measured with error and tell most of each other: they may be two "
+                    "measurements of one thing, and then channels of either are those of both. Take their mean."
+                )
+                notes.append(Note(name, "one thing twice", text))
 
 
 def _calls(
