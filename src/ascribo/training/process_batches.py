@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .. import kernels
 from ..kernels.similarity_terms import Similarity
 from ..networks.encoders import MLP
-from ..networks.outputs import Output, Unbounded
+from ..networks.outputs import Output, Sphere, Unbounded
 from ..networks.stack import Embedder
 from ..simulate.process import Process
 from ..simulate.process_mixing import LeakyMixing
@@ -113,7 +113,11 @@ class ProcessSource:
         self._spread = latents.std((0, 1)) if free else torch.ones(first.dim, device=device)
 
     def initial(self) -> dict[str, Tensor]:
-        """The parameters before training: orthogonal weights, no bias, and what the output learns."""
+        """The parameters before training: orthogonal weights, and what the output learns.
+
+        On a sphere the last layer is set so that outputs begin with mean 0 and the same spread in all directions: a
+        mean costs next to nothing under a wide kernel, and would stay.
+        """
         if self._start is not None:
             return {name: value.detach().clone() for name, value in self._start.items()}
         seeds = [seed for (seed,) in self.seeds]
@@ -126,6 +130,13 @@ class ProcessSource:
                 else:
                     last = name == self._names[-2]
                     nn.init.orthogonal_(value[k], 1.0 if last else GAIN, generator=rng)
+        if isinstance(self.output, Sphere):
+            weight, bias = self._names[-2:]
+            with torch.no_grad():
+                z = torch.stack([own.sample(2000, 2) for own in self.processes]).to(self.device)
+                centre, scale = _whitening(self._embedder(parameters, self.observe(z).cpu()))
+                parameters[weight] = (scale.mT @ parameters[weight]).contiguous()
+                parameters[bias] = -(scale.mT @ centre[..., None])[..., 0].contiguous()
         return {**parameters, **self.output.initial(len(seeds), self.process.dim)}
 
     def draw(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
