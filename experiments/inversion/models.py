@@ -17,6 +17,7 @@ import pandas as pd
 
 from ascribo import figures
 from ascribo.model.inversion import Inversion, invert_process
+from ascribo.networks.outputs import Box, Output, as_output
 from ascribo.simulate.process import Process, process
 from ascribo.spaces.similarities import Lp
 from experiments.shared.rows import Case, Row
@@ -65,6 +66,7 @@ class Setting:
         dimensions: 0.05 nats) or the bias of small batches is large (Laplace). learning_rate : None: that of all.
     first_alpha : weight of the uniformity in the first half of training, InfoNCE in the second; None: InfoNCE
         throughout. Where positives are close and the model is wide, the alignment pulls too little to be fast.
+    fixed_half_width : of the model's box; None: its sides are learned.
     """
 
     space: str
@@ -79,6 +81,7 @@ class Setting:
     longer: int = 1
     learning_rate: float | None = None
     first_alpha: float | None = None
+    fixed_half_width: float | None = None
 
     @property
     def name(self) -> str:
@@ -98,7 +101,7 @@ def fit_row(setting: Setting, case: Case) -> Row:
     first = make_process(setting, case["dim"], case["layers"], 0)
     processes = [first.with_seed(seed) for seed in range(case["seeds"])]
     common: dict[str, Any] = {
-        **{"similarity": SIMILARITIES[setting.model], "output": setting.output, "device": case["device"]},
+        **{"similarity": SIMILARITIES[setting.model], "output": _output(setting), "device": case["device"]},
         **{"batch_size": setting.larger * case["batch_size"], "progress": False},
         "widths": (case["width"] * case["dim"],) * 3,
     }
@@ -118,6 +121,13 @@ def fit_row(setting: Setting, case: Case) -> Row:
         row["supervised"] = {name: best.scores[name].tolist() for name in ("r2", "mcc")}
     row["seconds"] = {"training": round(trained - began, 1), "all": round(time.monotonic() - began, 1)}
     return row
+
+
+def _output(setting: Setting) -> Output:
+    """Where the embedding of a row lies."""
+    if setting.fixed_half_width is None:
+        return as_output(setting.output)
+    return Box(setting.fixed_half_width, learned=False)
 
 
 def _scores(found: Inversion) -> Row:

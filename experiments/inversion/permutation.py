@@ -29,7 +29,7 @@ SETTINGS = (
     Setting(B, "Uniform", "GenNorm(3; 0.05)", B, "GenNorm(3)", {3: 99.90}, matched=True),
     Setting(B, "Uniform", "Normal(0.05)", B, "Normal", {3: 99.77}),
     Setting(B, "Uniform", "Laplace(0.05)", B, "Normal", {3: 99.76}),
-    Setting(B, "Uniform", "GenNorm(3; 0.05)", B, "Laplace", {3: 98.80}, **HEAVY),
+    Setting(B, "Uniform", "GenNorm(3; 0.05)", B, "Laplace", {3: 98.80}, fixed_half_width=0.3),
     Setting(B, "Uniform", "Laplace(0.05)", U, "Laplace", {3: 98.57}, **HEAVY),
     Setting(B, "Uniform", "GenNorm(3; 0.05)", U, "GenNorm(3)", {3: 99.85}),
     Setting(B, "Uniform", "Normal(0.05)", U, "Normal", {3: 58.26}, identified=False),
