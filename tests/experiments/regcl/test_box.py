@@ -36,7 +36,7 @@ def test_every_data_set_has_its_row(done):
 def test_even_short_training_finds_the_carriers(done):
     """The truth is known: half of the channels carry the observed latents."""
     for row in done[1]["rows"]:
-        assert row["auroc"]["unique_variance"] > 0.9 and row["auroc"]["neuron_gradient"] > 0.85
+        assert row["auroc"]["unique_variance"] > 0.88 and row["auroc"]["neuron_gradient"] > 0.85
         assert min(row["bits"].values()) > 1 and row["collapsed"] == []
     of_dim = [row for row in done[1]["rows"] if row["dim"] == 3]
     assert min(row["auroc"]["generative_gradient"] for row in of_dim) > 0.9
