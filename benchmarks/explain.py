@@ -141,23 +141,25 @@ def main() -> int:
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         state = {f"state/{name}": value.numpy() for name, value in model.state_dict().items()}
-        np.savez(Path(folder) / "problem.npz", train=train[:n].numpy(), test=test[:n].numpy(), **state)
+        np.savez(Path(folder) / "problem.npz", train=train.numpy(), test=test.numpy(), **state)
         peer = Peer(args.peer_python, Path(folder), args.threads)
 
         console.print("TracIn")
         wanted = (gradients(model, test[:8]) @ gradients(model, train[:8]).mT).numpy()
         own = {"method": "tracin", "loss": loss}
         ours, seconds = clocked(lambda: explain.examples(model.encoder, train[:n], test[:n], **own))
-        theirs, their_seconds = peer("tracin", batch=n, projected=False)
+        theirs, their_seconds = peer("tracin", examples=n, batch=n, projected=False)
         found["tracin"] = {"seconds": seconds, "peer": their_seconds, "off": off(ours.values, wanted)}
         found["tracin"] |= {"peer_off": off(theirs, wanted), "bar": 2.0}
-        projected, _ = peer("tracin", batch=100, projected=True, tests=100)
+        projected, _ = peer("tracin", examples=100, batch=100, projected=True)
         found["tracin"]["peer_projected_off"] = off(projected, wanted)
 
         console.print("influence, conjugate gradients on the Hessian, 4 test examples")
         few = {"method": "influence", "curvature": "hessian", "damping": DAMPING, "loss": loss, "batch_size": 1000}
         ours, seconds = clocked(lambda: explain.examples(model.encoder, train[:n], test[:4], **few))
-        theirs, their_seconds = peer("influence", batch=n, damping=DAMPING, iterations=ITERATIONS, tests=4)
+        theirs, their_seconds = peer(
+            "influence", examples=n, batch=n, damping=DAMPING, iterations=ITERATIONS, tests=4
+        )
         found["influence, Hessian"] = {"seconds": seconds, "peer": their_seconds, "bar": 2.0}
         apart = off(theirs, ours.values)
         found["influence, Hessian"]["difference"] = apart if np.isfinite(apart) else None
@@ -172,7 +174,7 @@ def main() -> int:
         )
 
         console.print("SimplEx")
-        mine, seconds = clocked(lambda: explain.examples(model.encoder, train[:n], test[:n], method="simplex"))
+        mine, seconds = clocked(lambda: explain.examples(model.encoder, train, test, method="simplex"))
         theirs, their_seconds = peer("simplex")
         found["simplex"] = {"seconds": seconds, "peer": their_seconds, "bar": 50.0}
         found["simplex"] |= {"mean": float(mine.distance.mean()), "peer_mean": float(theirs.mean())}
@@ -186,7 +188,7 @@ def main() -> int:
         ):
             options = {"method": method, "batch_size": 256}
             ours, seconds = clocked(lambda options=options: explain.features(model.encoder, test[:n], **options))
-            theirs, their_seconds = peer("features", method=theirs_name)
+            theirs, their_seconds = peer("features", examples=n, method=theirs_name)
             found[method] = {"seconds": seconds, "peer": their_seconds, "bar": 1.0}
             for side, scores in (("residual", ours), ("peer_residual", theirs)):
                 worst = explain.completeness_residual(model.encoder, test[:n], scores)

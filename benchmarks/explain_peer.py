@@ -118,8 +118,8 @@ def main() -> None:
     torch.set_num_threads(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
     folder, job, options = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
     model, train, test = read(folder)
-    few = options.pop("tests", None)
-    test = test[:few]
+    most, few = options.pop("examples", None), options.pop("tests", None)
+    train, test = train[:most], test[:most][:few]
     work = {"tracin": tracin, "influence": influence, "simplex": simplex}
     began = time.process_time()
     scores = features(model, test, **options) if job == "features" else work[job](model, train, test, **options)

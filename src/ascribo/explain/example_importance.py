@@ -36,6 +36,9 @@ from .feature_importance import fitted_model, recording_for
 
 __all__ = ["examples"]
 
+TARGETS_AT_ONCE = 4096
+"""Test examples that SimplEx is solved for together."""
+
 
 def examples(
     encoder: nn.Module | Encoder | Fitted,
@@ -150,8 +153,9 @@ def _nearest_neighbours(
 
 def _simplex(encoder: Any, train: Tensor, test: Tensor, scores: np.ndarray, batch_size: int) -> dict[str, Any]:
     given, distances = _representations(encoder, train, batch_size), []
-    for start in range(0, len(test), batch_size):
-        weights, distance = simplex_weights(checked(encoder, test[start : start + batch_size]), given)
+    asked = _representations(encoder, test, batch_size)
+    for start in range(0, len(test), TARGETS_AT_ONCE):
+        weights, distance = simplex_weights(asked[start : start + TARGETS_AT_ONCE], given)
         scores[start : start + len(weights)] = weights.cpu().numpy()
         distances.append(distance.cpu().numpy())
     return {"coords": {"distance": ("test", np.concatenate(distances))}}

@@ -21,7 +21,8 @@ __all__ = ["simplex_weights"]
 
 LIFT = 1e-4
 """Size of the further coordinate, relative to the others."""
-TESTS_AT_ONCE = 256
+PAIRS_AT_ONCE = 2**24
+"""Pairs of targets and examples whose distances are held in memory together."""
 TOLERANCE = 1e-13
 """How much nearer an example must promise to be, relative to the largest squared distance, to be taken in."""
 
@@ -38,13 +39,14 @@ def simplex_weights(targets: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
     >>> distance.round(decimals=6).tolist()
     [0.0, 1.0]
     """
-    parts = [_solve(part.double(), corpus.double()) for part in targets.split(TESTS_AT_ONCE)]
+    parts = [_solve(part.double(), corpus.double()) for part in targets.split(max(1, PAIRS_AT_ONCE // len(corpus)))]
     return torch.cat([weights for weights, _ in parts]), torch.cat([distance for _, distance in parts])
 
 
 def _solve(h: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
     """The same for a chunk of targets."""
     tests, examples = len(h), len(corpus)
+    h, corpus = h - corpus.mean(0), corpus - corpus.mean(0)
     square = torch.cdist(h, corpus, compute_mode="donot_use_mm_for_euclid_dist").square()
     # the unit of length of each target: its farthest example
     unit = square.amax(1).sqrt().clamp_min(torch.finfo(h.dtype).tiny)
@@ -53,7 +55,18 @@ def _solve(h: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
     def points(rows: Tensor, index: Tensor) -> Tensor:
         """Corners, counted from the target, in its unit, with the further coordinate: (row, slot, dim + 1)."""
         flat = (corpus[index] - h[rows, None]) / unit[rows, None, None]
-        return torch.cat([flat, lifted[rows].gather(1, index)[..., None]], -1)
+        return torch.cat([flat, lifted[rows[:, None], index][..., None]], -1)
+
+    longer = torch.cat([corpus, corpus.square().sum(1, keepdim=True)], 1)
+
+    def nearest(rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The least product of x (row, dim + 1) with a corner, and which: one product of matrices for all corners.
+
+        Their further coordinate is linear in the corner and its squared length: ‖c - h‖² = ‖c‖² - 2⟨c, h⟩ + ‖h‖².
+        """
+        flat, last = x[:, :-1] / unit[rows, None], x[:, -1:] * (LIFT / unit[rows, None].square())
+        least, which = (torch.cat([flat - 2 * last * h[rows], last], 1) @ longer.mT).min(1)
+        return least + (last[:, 0] * h[rows].square().sum(1)) - (flat * h[rows]).sum(1), which
 
     everyone = torch.arange(tests, device=h.device)
     index = square.argmin(1, keepdim=True)  # (test, slot), the examples in use
@@ -65,11 +78,7 @@ def _solve(h: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
         rows = everyone[open_ & ~inner]
         if len(rows):  # look for an example on the near side
             x = (points(rows, index[rows]) * weight[rows, :, None]).sum(1)
-            flat, last = x[:, :-1], x[:, -1:]
-            along = (flat @ corpus.mT - (flat * h[rows]).sum(1, keepdim=True)) / unit[rows, None] + last * lifted[
-                rows
-            ]
-            best, new = along.min(1)
+            best, new = nearest(rows, x)
             better = best < x.square().sum(1) - TOLERANCE
             open_[rows[~better]] = False
             rows, new = rows[better], new[better]
