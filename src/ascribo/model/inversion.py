@@ -93,7 +93,7 @@ def invert_process(
     steps, batch_size, learning_rate : of training; the rate falls along a cosine in the second half.
     widths : of the hidden layers; None: 20 · dim three times.
     temperature : by which ψ is divided. None: 1 for "dot"; else such that outputs of variance 1 match the process.
-    negatives : "references" of the same batch, each with itself too, as in the published code; or "independent"
+    negatives : "references" of the same batch, each with itself too; or "independent"
         ones. The first is biased a little and learns much faster: the pair with itself keeps the pull on positives
         strong where no negative is near.
     count_positive : whether the positive is in the denominator of InfoNCE. Without it and with independent

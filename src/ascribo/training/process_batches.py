@@ -54,7 +54,7 @@ class ProcessSource:
     widths : of the hidden layers.
     output : where the embedding lies.
     similarity, temperature : ψ, which is divided by the temperature.
-    negatives : "references": those of the batch, each compared with itself too, as in the published code; the pair
+    negatives : "references": those of the batch, each compared with itself too; the pair
         with itself keeps the loss bounded and the pull on positives strong where no negative is near.
         "independent": as many new latents, as in theory.
     count_positive : whether the positive is in the denominator.
