@@ -1,5 +1,6 @@
 """What a type checker says to users: the README's example and other common calls pass, wrong ones do not."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -8,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+import ascribo as asc
 
 pytestmark = pytest.mark.skipif(find_spec("pyright") is None, reason="pyright is not installed")
 
@@ -104,3 +107,32 @@ def test_wrong_calls_are_found(errors):
             call,
             errors["wrong"],
         )
+
+
+def test_every_public_parameter_has_a_type():
+    missing = [
+        f"{name}({parameter.name})"
+        for name, function in _public_functions()
+        for parameter in inspect.signature(inspect.unwrap(function)).parameters.values()
+        if parameter.annotation is parameter.empty and parameter.name not in ("self", "cls")
+    ]
+    assert not missing
+
+
+def _public_functions():
+    """Functions, and methods of classes, that `import ascribo` and the folders it shows offer."""
+    shown = {name: getattr(asc, name) for name in asc.__all__}
+    folders = {name: thing for name, thing in shown.items() if inspect.ismodule(thing)}
+    inside = {
+        f"{name}.{k}": getattr(folder, k)
+        for name, folder in folders.items()
+        for k in getattr(folder, "__all__", ())
+    }
+    for name, thing in {**shown, **inside}.items():
+        if inspect.isclass(thing) and thing.__module__.startswith("ascribo"):
+            for method, value in vars(thing).items():
+                function = getattr(value, "__func__", value)
+                if inspect.isfunction(function) and not method.startswith("_"):
+                    yield f"{name}.{method}", function
+        elif inspect.isfunction(thing):
+            yield name, thing
