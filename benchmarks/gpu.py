@@ -24,8 +24,8 @@ import ascribo as asc
 from ascribo.model.fitted import FittedModel
 from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.networks.encoders import build_encoder
-from ascribo.networks.losses import infonces
-from ascribo.networks.stack import Embedder
+from ascribo.networks.infonce_loss import infonces
+from ascribo.networks.model_stack import Embedder
 from ascribo.training.adam import Adam
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import contrastive_objectives

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 import ascribo as asc
-from ascribo.networks.losses import infonce
+from ascribo.networks.infonce_loss import infonce
 from benchmarks.clock import clock
 from benchmarks.cpu import SPACES, train_steps
 from benchmarks.problems import problem_of

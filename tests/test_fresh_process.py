@@ -25,7 +25,7 @@ from ascribo import figures
 figures.embedding(np.eye(3))
 found["pyplot"] = "matplotlib.pyplot" in sys.modules
 
-from ascribo.networks.losses import infonce
+from ascribo.networks.infonce_loss import infonce
 
 found["checked"] = hasattr(infonce, "__wrapped__")
 print(json.dumps(found))

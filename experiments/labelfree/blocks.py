@@ -223,7 +223,7 @@ def _rounded(matrix: np.ndarray) -> list[list[float]]:
 
 
 def _gather(problem: Any, X: Tensor, index: np.ndarray, edges: list[Tensor]) -> Tensor:
-    from ascribo.networks.stack import Embedder
+    from ascribo.networks.model_stack import Embedder
 
     return Embedder(problem.module, problem.spaces).gather(X, torch.from_numpy(index).to(X.device), *edges)
 

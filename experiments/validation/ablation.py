@@ -24,7 +24,7 @@ from ascribo.attribution.unique_variance.score import score_problems
 from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
 from ascribo.model.estimator import ContrastiveEmbedding
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
 from ascribo.spaces.base import Space

@@ -11,8 +11,8 @@ from ascribo.attribution.jacobian import encoder_jacobian, pseudo_inverse
 from ascribo.attribution.methods.inverted_neuron_gradient import inverted_neuron_gradient
 from ascribo.attribution.methods.neuron_gradient import neuron_gradient
 from ascribo.metrics.scores import auroc
+from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import align
-from ascribo.networks.stack import Embedder
 from tests.attribution.given import at
 
 

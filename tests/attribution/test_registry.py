@@ -10,8 +10,8 @@ import ascribo as asc
 from ascribo import attribution
 from ascribo.attribution import METHODS, attribute
 from ascribo.attribution.registry import check_options
+from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import Alignment
-from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import fit_decoders
 
 LOCAL = [name for name, method in METHODS.items() if "samples" in method.takes]

@@ -18,7 +18,7 @@ from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.attribution.unique_variance.innovation import innovation_lag
 from ascribo.data.segments import hold_out, segment_bounds
 from ascribo.model.fitting import prepare
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 from ascribo.spaces.device_pairs import DeviceSampler
 from ascribo.spaces.pairs import Pairs
 from ascribo.training.objective import contrastive_objectives

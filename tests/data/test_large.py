@@ -48,11 +48,11 @@ def run(path: Path, *options) -> dict:
 
 @linux
 def test_a_mapped_recording_is_never_copied(tmp_path):
-    """The quick form: 200 MB, of which all that is done may take half."""
+    """The quick form: 200 MB, of which all that is done may take three quarters: a copy would take more."""
     path = tmp_path / "recording.raw"
     write_recording(path, 200_000, 250)
     found = run(path, 200_000, 250, "quick")
-    assert found["limit"] <= 100e6
+    assert found["limit"] <= 150e6
     assert found["auroc"] > 0.9 and found["bits"] > 0.5
 
 
@@ -82,7 +82,7 @@ def test_ten_gigabytes_fit_in_four(tmp_path, capsys):
 def main(path: str, steps: str, channels: str, form: str) -> None:
     """Fit, transform, score and attribute under a limit of private memory; print what was measured.
 
-    quick : what is there after a tiny fit, and 100 MB more. slow : 4 GB in all.
+    quick : what is there after a tiny fit, and 150 MB more. slow : 4 GB in all.
     """
     import resource
 
@@ -106,7 +106,7 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
         small = asc.simulate.box(0, observed=1, hidden=1, channels=(10, 10), steps=2000)
         model.fit(small).attribute(small)
     before = private_memory("VmData") if quick else 0
-    limit = before + 100_000_000 if quick else 4_000_000_000
+    limit = before + 150_000_000 if quick else 4_000_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     took: dict[str, float] = {}
     peak = Peak()

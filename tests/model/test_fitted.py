@@ -13,8 +13,8 @@ from ascribo.attribution.unique_variance import make_problems, unique_variance_m
 from ascribo.attribution.unique_variance import maps as orchestration
 from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.model.fitted import FittedModel
+from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import Alignment, align
-from ascribo.networks.stack import Embedder
 from ascribo.spaces.base import layout
 from ascribo.training.decoders import fit_decoders
 

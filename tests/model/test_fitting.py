@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 import ascribo as asc
 from ascribo.data.segments import hold_out
 from ascribo.model.fitting import finish, fit_many, make_targets, prepare
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 from ascribo.training.decoders import decode
 from ascribo.training.dispatch import train
 from ascribo.training.penalty_weight import Constant, as_schedule

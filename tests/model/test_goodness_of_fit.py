@@ -9,8 +9,8 @@ import ascribo as asc
 from ascribo.data.segments import hold_out
 from ascribo.model.goodness_of_fit import TEMPERATURES, block_interval, goodness_of_fit, time_blocks
 from ascribo.networks.encoders import build_encoder
-from ascribo.networks.losses import infonce
-from ascribo.networks.stack import Embedder
+from ascribo.networks.infonce_loss import infonce
+from ascribo.networks.model_stack import Embedder
 from ascribo.spaces.pairs import Pairs
 from ascribo.spaces.similarities import as_similarity
 

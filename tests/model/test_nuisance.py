@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 import ascribo as asc
 from ascribo.attribution import METHODS, attribute
 from ascribo.attribution.unique_variance.decoding_problem import make_problem
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 from ascribo.spaces.base import reported
 from ascribo.support.stored_parameters import decode, encode
 

@@ -99,7 +99,7 @@ def test_parameters_of_spaces_are_parameters_of_the_model(kind):
     assert model.get_params(deep=False)["spaces"] is spaces
     found = model.get_params()
     assert found["spaces__a__b"] == spaces["a__b"] and found["spaces__a__b__offset"] == 1
-    assert found["spaces__c__variable"] == "y" and found["steps"] == 3000
+    assert found["spaces__c__variable"] == "y" and found["steps"] == "auto"
     model.set_params(spaces__a__b__dim=3, spaces__a__b__circular=True, spaces__c=asc.Time(1), spaces__c__dim=4)
     assert model.spaces == {"a__b": asc.Follow("x", 3, circular=True), "c": asc.Time(4)}
     assert spaces == {"a__b": asc.Follow("x", 2), "c": asc.Discrete("y", 1)}

@@ -6,7 +6,7 @@ import torch
 
 from ascribo.attribution.jacobian import pseudo_inverse
 from ascribo.data.segments import segment_bounds
-from ascribo.networks.losses import infonce
+from ascribo.networks.infonce_loss import infonce
 
 pytest.importorskip("jaxtyping", reason="shapes are checked with jaxtyping, which is not installed")
 pytest.importorskip("beartype", reason="shapes are checked with beartype, which is not installed")

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo.networks.losses import chance
-from ascribo.networks.stack import Embedder
+from ascribo.networks.infonce_loss import chance
+from ascribo.networks.model_stack import Embedder
 from ascribo.training import dispatch as training
 from ascribo.training.batch_source import DeviceSource, Source
 from ascribo.training.loop import run_steps

@@ -6,7 +6,7 @@ import torch
 
 import ascribo as asc
 from ascribo.networks.encoders import build_encoder
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 from ascribo.spaces.pairs import Pairs
 from ascribo.training.loop import run_steps
 from ascribo.training.objective import contrastive_objectives

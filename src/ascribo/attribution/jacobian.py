@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..networks.stack import Embedder
+from ..networks.model_stack import Embedder
 from ..support.shapes import Bool, Float, shaped
 
 __all__ = ["encoder_jacobian", "pseudo_inverse"]

@@ -13,8 +13,8 @@ from torch import Tensor
 from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..data.standardised_channels import StandardisedChannels
+from ..networks.model_stack import Embedder
 from ..networks.seed_alignment import Alignment
-from ..networks.stack import Embedder
 from ..spaces.base import Space, reported
 
 __all__ = ["EncodedRecording", "Model", "reasons_without_map", "seed_weights"]

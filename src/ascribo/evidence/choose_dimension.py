@@ -39,7 +39,7 @@ from ..metrics.bootstrap import bootstrap_interval_of_pairs
 from ..model.estimator import ContrastiveEmbedding
 from ..model.input_checks import check_dimensions
 from ..networks.encoders import build_encoder, input_window
-from ..networks.losses import chance
+from ..networks.infonce_loss import chance
 from ..spaces.base import Space, layout
 from ..support.names import suggest
 from .stability import WHOLE

@@ -33,7 +33,7 @@ from ..model.estimator import ContrastiveEmbedding
 from ..model.fitting import prepare
 from ..model.goodness_of_fit import TEMPERATURES, block_interval, goodness_of_fit
 from ..model.input_checks import check_parameters, check_recording, resolve_spaces
-from ..networks.stack import Embedder
+from ..networks.model_stack import Embedder
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..spaces.positives import CircularShift, Positives

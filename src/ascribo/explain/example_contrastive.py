@@ -29,7 +29,7 @@ from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 
 from ..data.recording import Recording
 from ..data.segments import evenly, segment_bounds
-from ..networks.stack import Embedder
+from ..networks.model_stack import Embedder
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..training.objective import Objective, contrastive_objectives

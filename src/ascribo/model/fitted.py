@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..data.standardised_channels import StandardisedChannels, standardise
+from ..networks.model_stack import Embedder
 from ..networks.seed_alignment import Alignment
-from ..networks.stack import Embedder
 from ..spaces.base import Space
 
 __all__ = ["FittedModel"]

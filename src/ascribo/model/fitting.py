@@ -20,8 +20,8 @@ from ..data.recording import Recording
 from ..data.segments import hold_out
 from ..data.standardised_channels import channel_statistics, limit_time_steps, standardise
 from ..networks.encoders import build_encoder, input_window
+from ..networks.model_stack import Embedder
 from ..networks.seed_alignment import Alignment, align
-from ..networks.stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
 from ..training.decoders import fit_decoders

@@ -3,7 +3,7 @@
 A space that has nothing to do with the channels ends at chance: its InfoNCE, the contrastive loss, is log N with N
 candidates. It has collapsed, and its map would mean nothing (Schneider et al. 2025, theorem 1). All others are some
 bits above chance: log₂ N minus the InfoNCE, in bits. The positive counts among the N candidates here, so that the
-bits are a lower bound of the information at any N (see `ascribo.networks.losses.infonce`), and each space is
+bits are a lower bound of the information at any N (see `ascribo.networks.infonce_loss.infonce`), and each space is
 measured by its own dimensions alone.
 
 Neighbouring time steps are nearly copies of each other, so the interval of the bits is not one over time steps: the
@@ -29,8 +29,8 @@ from ..data.segments import segment_bounds
 from ..data.standardised_channels import StandardisedChannels
 from ..kernels.log_sum_exp_blocked import log_sum_exp
 from ..kernels.similarity_terms import Similarity
-from ..networks.losses import chance
-from ..networks.stack import Embedder
+from ..networks.infonce_loss import chance
+from ..networks.model_stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.pairs import Pairs
 from ..spaces.similarities import as_similarity
@@ -231,7 +231,7 @@ def goodness_of_fit(
 
 
 def _infonce(reference: Tensor, positive: Tensor, negatives: Tensor, similarity: Similarity) -> Tensor:
-    """InfoNCE of each reference, the positive counted, in nats: (model, B). Its mean is `losses.infonce`."""
+    """InfoNCE of each reference, the positive counted, in nats: (model, B). Its mean is `infonce`."""
     aligned = similarity.rowwise(reference, positive)
     terms = [(similarity, slice(0, reference.shape[-1]))]
     return torch.logaddexp(aligned, log_sum_exp(reference, negatives[:, 1:], terms)) - aligned

@@ -18,7 +18,7 @@ from .fitted import FittedModel
 from .run_folder import damage_explained, read_run
 from .saving import CURVES, KIND_SESSIONS, MODULE
 from .sessions.embedding import SharedEmbedding
-from .sessions.landmarks import landmarks_from
+from .sessions.kept_time_steps import landmarks_from
 
 __all__ = ["load", "load_with_facts"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..data.segments import evenly
-from ..networks.stack import Embedder
+from ..networks.model_stack import Embedder
 from ..spaces.base import layout, reported
 from ..support.names import plural
 from .fitting import Prepared

@@ -136,7 +136,7 @@ class _Course:
         >>> for chunk, loss in enumerate([4.0, 2.0, 1.0, 1.0, 1.0, 1.0]):
         ...     course.observe(50 * (chunk + 1), loss)
         >>> course.total, course.rate(course.total - 1) < 0.01
-        (375, True)
+        (450, True)
         """
         self.losses.append(loss)
         flat = len(self.losses) >= 4 and np.mean(self.losses[-4:-2]) - np.mean(self.losses[-2:]) < FLAT * (

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from ..networks.losses import chance
+from ..networks.infonce_loss import chance
 from ..support.progress import bar
 from .batch_source import Source
 from .checkpoints import read_checkpoint, write_checkpoint

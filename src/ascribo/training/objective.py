@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ..kernels.similarity_terms import Term
-from ..networks.losses import infonces
-from ..networks.stack import Embedder
+from ..networks.infonce_loss import infonces
+from ..networks.model_stack import Embedder
 from ..spaces.base import Space, layout
 from ..spaces.similarities import as_similarity
 from .jacobian_penalty import jacobian_penalty

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..networks.losses import chance
+from ..networks.infonce_loss import chance
 from .recording_batches import RecordingSource
 from .training_problem import Problem
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from .. import kernels
 from ..kernels.similarity_terms import Similarity
 from ..networks.encoders import MLP
+from ..networks.model_stack import Embedder
 from ..networks.outputs import Output, Sphere, Unbounded
-from ..networks.stack import Embedder
 from ..simulate.process import Process
 from ..simulate.process_mixing import LeakyMixing
 from ..spaces.time import Time

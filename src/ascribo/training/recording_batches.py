@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..data.segments import segment_bounds
-from ..networks.stack import Embedder
+from ..networks.model_stack import Embedder
 from ..spaces.device_pairs import DeviceSampler
 from .objective import Loss, RegularizedLoss
 from .random_numbers import Noise

@@ -9,8 +9,8 @@ from torch import nn
 from ascribo import Discrete, Time
 from ascribo.attribution.methods.generative_gradient import decoder_embedding, decoder_rows, generative_gradient
 from ascribo.networks.encoders import Limit
+from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import align
-from ascribo.networks.stack import Embedder
 from ascribo.training.decoders import decoder_jacobian, fit_decoders
 from tests.attribution.given import at
 

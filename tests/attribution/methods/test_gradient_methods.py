@@ -17,8 +17,8 @@ from ascribo.attribution.methods.shapley_shuffled import shapley_shuffled
 from ascribo.attribution.methods.shapley_zeros import shapley_zeros
 from ascribo.attribution.methods.smoothgrad import smoothgrad
 from ascribo.networks.encoders import Limit
+from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import Alignment
-from ascribo.networks.stack import Embedder
 from tests.attribution.given import Given, at
 
 CHANNELS, DIM = 5, 3

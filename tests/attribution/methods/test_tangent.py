@@ -11,8 +11,8 @@ from ascribo.attribution.methods.inverted_neuron_gradient import inverted_neuron
 from ascribo.attribution.methods.tangent import inverse_on_tangents, tangent, tangent_basis
 from ascribo.data.segments import segment_bounds
 from ascribo.networks.encoders import Limit
+from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import Alignment
-from ascribo.networks.stack import Embedder
 from tests.attribution.given import at
 
 CHANNELS, DIM = 7, 3

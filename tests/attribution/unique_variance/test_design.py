@@ -14,7 +14,7 @@ from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.attribution.unique_variance.design import make_design
 from ascribo.attribution.unique_variance.input_columns import Role, which
 from ascribo.attribution.unique_variance.score import score_problems
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 
 SPACES = {
     "place": asc.Follow(["x", "y"], 2),

@@ -11,7 +11,7 @@ from ascribo.attribution.unique_variance.design import make_design
 from ascribo.attribution.unique_variance.maps import maps_from_scores
 from ascribo.attribution.unique_variance.score import score_problems
 from ascribo.attribution.unique_variance.trials import exchange_trials, why_not_exchangeable
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 
 TRIALS, LENGTH = 60, 50
 SPACES = {"label": asc.Discrete("label", 2), "b": asc.Follow("b", 1)}

@@ -25,7 +25,7 @@ from ascribo.attribution.unique_variance.maps import maps_from_scores
 from ascribo.attribution.unique_variance.score import HeldOutScores, score_problems
 from ascribo.attribution.unique_variance.whitening import white
 from ascribo.networks.encoders import Limit
-from ascribo.networks.stack import Embedder
+from ascribo.networks.model_stack import Embedder
 
 STEPS = 6000
 LAG = 1

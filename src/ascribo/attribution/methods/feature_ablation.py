@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import gelu, pad
 
 from ...networks.dense import Dense
-from ...networks.stack import Embedder
+from ...networks.model_stack import Embedder
 from ..local_methods import local_method
 from ..mean_gradients import as_factor, in_blocks
 from ..method_inputs import EncodedRecording

@@ -27,7 +27,7 @@ def integrated_gradients(recording: EncodedRecording, index: Tensor, *, points: 
     --------
     >>> from ascribo import MLP, Time
     >>> from ascribo.networks.seed_alignment import Alignment
-    >>> from ascribo.networks.stack import Embedder
+    >>> from ascribo.networks.model_stack import Embedder
     >>> module = MLP((8, 8)).build(4, 2)
     >>> embedder = Embedder(module, {"a": Time(2)})
     >>> parameters, same = embedder.initial(module, [0, 1, 2]), torch.eye(2).expand(3, 2, 2)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...data.standardised_channels import StandardisedChannels
-from ...networks.stack import Embedder
+from ...networks.model_stack import Embedder
 from ...spaces.base import Space, layout, reported
 from .design import FOLDS, HELD_OUT_RUNS, Design, make_design
 from .fourier_features import wave_heights

@@ -27,7 +27,7 @@ def exchange_trials(values: Tensor, trial: np.ndarray, fold: np.ndarray, draws: 
 
     trial, fold : (n,), the number of the trial of each row, from 0 on, and its fold.
 
-    >>> found = exchange_trials(torch.arange(4.0)[:, None], np.array([0, 1, 2, 3]), np.array([0, 0, 1, 1]), 9)
+    >>> found = exchange_trials(torch.arange(4.0)[:, None], np.array([0, 1, 2, 3]), np.array([0, 0, 1, 1]), 40)
     >>> sorted({tuple(draw) for draw in found[..., 0].int().tolist()})
     [(0, 1, 2, 3), (0, 1, 3, 2), (1, 0, 2, 3), (1, 0, 3, 2)]
     """

@@ -26,7 +26,7 @@ from ..input_checks import check_parameters, check_recording, resolve_spaces
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
-from .landmarks import Landmarks, session_consistency
+from .kept_time_steps import Landmarks, session_consistency
 from .session_checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
 from .session_pairs import SessionPairs, joint_measures
 

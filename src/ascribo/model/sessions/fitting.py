@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...networks.model_stack import LOG_TEMPERATURE
 from ...networks.seed_alignment import Alignment, align_sessions
-from ...networks.stack import LOG_TEMPERATURE
 from ...spaces.base import Space, layout
 from ...training.dispatch import train_source
 from ...training.objective import contrastive_objectives
@@ -20,7 +20,7 @@ from ...training.settings import Settings
 from ..fitted import FittedModel
 from ..fitting import Prepared, finish, make_targets
 from ..goodness_of_fit import Fit
-from .landmarks import Landmarks, keep_landmarks
+from .kept_time_steps import Landmarks, keep_landmarks
 from .session_batches import SessionSource, learned_temperatures, own_parameters
 from .session_pairs import Measures, Member, SessionPairs
 

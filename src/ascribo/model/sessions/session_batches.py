@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ...data.segments import segment_bounds
-from ...networks.losses import chance, infonces
-from ...networks.stack import LOG_TEMPERATURE, Embedder
+from ...networks.infonce_loss import chance, infonces
+from ...networks.model_stack import LOG_TEMPERATURE, Embedder
 from ...spaces.base import Space, layout
 from ...spaces.similarities import as_similarity
 from ...training.objective import Loss, Objective, RegularizedLoss

@@ -7,7 +7,7 @@ import torch
 from ascribo import MLP, Convolution, Follow, Time
 from ascribo.data.segments import segment_bounds
 from ascribo.networks.dense import as_dense
-from ascribo.networks.stack import LOG_TEMPERATURE, Embedder
+from ascribo.networks.model_stack import LOG_TEMPERATURE, Embedder
 from ascribo.training.jacobian_penalty import jacobian_penalty
 
 SPACES = {"a": Time(2), "b": Time(1)}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascribo.kernels import log_sum_exp_blocked as blocked
-from ascribo.networks import losses
-from ascribo.networks.losses import infonce, log_sum_exp
+from ascribo.networks import infonce_loss as losses
+from ascribo.networks.infonce_loss import infonce, log_sum_exp
 from ascribo.spaces.similarities import Dot, Lp, SquaredL2, as_similarity
 
 SIMILARITIES = [SquaredL2(), Dot(), Lp(1.5), Lp(2.0), Lp(3.0)]
