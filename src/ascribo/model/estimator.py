@@ -28,15 +28,15 @@ from ..data.segments import evenly
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
-from ..support.names import plural
 from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
-from ..training.dispatch import side_by_side, train
+from ..training.dispatch import train
 from ..training.penalty_weight import Auto, as_schedule
 from ..training.settings import MOST_SEEDS, Settings
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets, prepare
 from .goodness_of_fit import Fit, goodness_of_fit
+from .history import history_of
 from .input_checks import (
     check_length,
     check_parameters,
@@ -47,7 +47,7 @@ from .input_checks import (
 )
 from .parameters import ContrastiveEstimator
 from .saving import save
-from .spending import FIRST_SEEDS, describe_spent, seeds_agree
+from .spending import describe_spent, train_seeds
 
 __all__ = ["ContrastiveEmbedding"]
 
@@ -172,15 +172,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
         with one_thread():
-            seeds, why = every, f"{most} seed{plural(most)} {'was' if most == 1 else 'were'} asked for"
-            if self.seeds == "auto":
-                trained = training(seeds=every[:FIRST_SEEDS])
-                enough, why = seeds_agree(prepared, trained.parameters)
-                seeds = every[: FIRST_SEEDS if enough else most]
-                if not enough:
-                    trained = side_by_side([trained, training(seeds=every[FIRST_SEEDS:])])
-            else:
-                trained = training(seeds=seeds)
+            seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
                 [prepared],
                 [trained.parameters],
@@ -418,21 +410,3 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
 
 def _text(names: Iterable[object]) -> bool:
     return all(isinstance(name, str) for name in names)
-
-
-def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
-    """The curves of training as `history_` has them; the last λ of each seed is an attribute."""
-    weights = curves["lambda"]
-    last = [column[np.isfinite(column)][-1] for column in weights.T]
-    watched = {"held_out": (("step", "seed"), curves["held_out"])} if "held_out" in curves else {}
-    return xr.Dataset(
-        watched
-        | {
-            "infonce": (("step", "seed", "space"), curves["infonce"]),
-            "mse": (("step", "seed", "regression"), curves["mse"]),
-            "penalty": (("step", "seed"), curves["penalty"]),
-            "lambda": (("step", "seed"), weights),
-        },
-        coords={"space": objectives},
-        attrs={"lambda": [float(value) for value in last]},
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,36 @@ from ..data.segments import evenly
 from ..networks.model_stack import Embedder
 from ..spaces.base import layout, reported
 from ..support.names import plural
+from ..training.dispatch import side_by_side
+from ..training.loop import Trained
 from .fitting import Prepared
 
-__all__ = ["FIRST_SEEDS", "describe_spent", "seeds_agree"]
+__all__ = ["describe_spent", "seeds_agree", "train_seeds"]
 
 FIRST_SEEDS = 2
 """Seeds that `seeds="auto"` begins with."""
 AGREE = 0.7
 """R² between the embeddings of two seeds, for every space, from which on they agree."""
 TIME_STEPS = 5000
+
+
+def train_seeds(
+    training: Callable[..., Trained], every: list[int], prepared: Prepared, *, until_agreed: bool
+) -> tuple[list[int], Trained, str]:
+    """The seeds that were trained, what came of it, and why there are no more.
+
+    training : trains the models of some `seeds`. every : all seeds there may be. until_agreed : begin with a
+        few, and train the others only if the first disagree.
+    """
+    if not until_agreed:
+        most = len(every)
+        why = f"{most} seed{plural(most)} {'was' if most == 1 else 'were'} asked for"
+        return every, training(seeds=every), why
+    trained = training(seeds=every[:FIRST_SEEDS])
+    enough, why = seeds_agree(prepared, trained.parameters)
+    if enough:
+        return every[:FIRST_SEEDS], trained, why
+    return every, side_by_side([trained, training(seeds=every[FIRST_SEEDS:])]), why
 
 
 def seeds_agree(prepared: Prepared, parameters: Mapping[str, Tensor]) -> tuple[bool, str]:

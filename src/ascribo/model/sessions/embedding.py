@@ -20,8 +20,9 @@ from ...support.compute import one_thread
 from ...support.names import suggest
 from ...training.checkpoints import discard_checkpoints
 from ...training.settings import MOST_SEEDS, Settings
-from ..estimator import ContrastiveEmbedding, history_of
+from ..estimator import ContrastiveEmbedding
 from ..fitting import Prepared, prepare
+from ..history import history_of
 from ..input_checks import check_parameters, check_recording, resolve_spaces
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
