@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 CEBRA  := .venv-cebra
-OLD    ?= 0c7afd2
+OLD    ?= 41af041
 # All tests of a file in one process: what they share is made once.
 PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 
