@@ -40,7 +40,7 @@ THOROUGH = (
     "metrics/test_disentanglement.py",
     "model/sessions/test_shared_embedding.py",
     "model/test_estimator.py",
-    "model/test_inversion.py",
+    "model/test_process_inversion.py",
     "model/test_nuisance.py",
     "model/test_sklearn.py",
     "screening",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ascribo import figures
-from ascribo.model.inversion import Inversion, invert_process
+from ascribo.model.process_inversion import Inversion, invert_process
 from ascribo.networks.outputs import Box, Output, as_output
 from ascribo.simulate.process import Process, process
 from ascribo.spaces.similarities import Lp

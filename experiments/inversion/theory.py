@@ -28,7 +28,7 @@ from scipy.stats import kstest
 
 from ascribo import figures
 from ascribo.kernels.log_sum_exp_blocked import log_sum_exp
-from ascribo.model.inversion import invert_process
+from ascribo.model.process_inversion import invert_process
 from ascribo.networks.outputs import Sphere
 from ascribo.simulate.process import Process, process
 from ascribo.simulate.process_distributions import VonMisesFisher

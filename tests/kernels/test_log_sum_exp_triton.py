@@ -5,7 +5,7 @@ import torch
 
 from ascribo.kernels import log_sum_exp_reference as reference
 from ascribo.kernels import log_sum_exps
-from ascribo.kernels.objective_groups import make_plan
+from ascribo.kernels.shared_coordinates import make_plan
 from ascribo.spaces.similarities import Dot, Lp, SquaredL2
 
 L2 = SquaredL2()

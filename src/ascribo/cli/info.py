@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..model.number_of_seeds import describe_spent
 from ..model.run_folder import read_run
 from ..model.saving import KIND_SESSIONS
-from ..model.spending import describe_spent
 from ..support.progress import say
 from ..support.stored_parameters import decode
 from .output import print_goodness, print_line, print_table

@@ -4,7 +4,7 @@
     log_sum_exp_reference.py    log-sum-exp over negatives by its definition, which the next two must equal
     log_sum_exp_blocked.py      the same in blocks of references, in plain torch: for a CPU
     log_sum_exp_triton.py       the same in Triton, for a GPU (log_sum_exp_tiles.py: one tile of pairs)
-    objective_groups.py         which coordinates enter which objective, so that what they share is summed once
+    shared_coordinates.py       which coordinates enter which objective, so that what they share is summed once
     gelu_layer.py               a GELU layer on values and tangents, for a GPU (gelu_layer_triton.py: its kernels)
     gelu_layer_cpu.py           the same layer together with its matrix product, laid out for a CPU
     nearest_triton.py           the nearest of many points, in Triton; the plain form is in `ascribo.spaces.nearest`

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .log_sum_exp_tiles import LN_2, LOG2_E, LOWEST, compare, load_rows, load_statistics, pull, weigh
-from .objective_groups import Plan, make_plan
+from .shared_coordinates import Plan, make_plan
 from .similarity_terms import Term
 
 __all__ = ["log_sum_exps", "supports"]

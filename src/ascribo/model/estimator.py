@@ -45,9 +45,9 @@ from .input_checks import (
     check_variables,
     resolve_spaces,
 )
+from .number_of_seeds import describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
 from .saving import save
-from .spending import describe_spent, train_seeds
 
 __all__ = ["ContrastiveEmbedding"]
 

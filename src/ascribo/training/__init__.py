@@ -8,7 +8,7 @@
     penalty_weight.py                    how the weight λ of the penalty is found
     stack_packing.py                     which models train together as one stack
     dispatch.py                          the entry: chooses device, stacks and processes, and calls the loop
-    pace.py                              how many steps to take, by the bits on held-out time
+    number_of_steps.py                   how many steps to take, by the bits on held-out time
     loop.py                              the one training loop: chunks of steps, curves, checkpoints
     steps.py                             a chunk of steps; steps_eager.py on a CPU, steps_cuda_graph.py on a GPU
     adam.py, random_numbers.py           the optimizer and the random numbers of a stack

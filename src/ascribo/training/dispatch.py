@@ -18,7 +18,7 @@ from ..support.compute import one_thread
 from .batch_source import DeviceSource, Source
 from .checkpoints import checkpoint_file
 from .loop import Trained, run_steps
-from .pace import Watch, watch_held_out
+from .number_of_steps import Watch, watch_held_out
 from .penalty_weight import Each, Schedule
 from .recording_batches import RecordingSource
 from .settings import Settings

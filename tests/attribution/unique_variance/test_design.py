@@ -131,7 +131,7 @@ def test_a_gpu_scores_as_a_cpu(recording):
         assert draws.shape == gpu.redraws[name][1].shape
     a, b = (score_problems([q], [[0, 1]], steps=300, progress=False)[0].by_block.mean((0, 3)) for q in (cpu, gpu))
     np.testing.assert_allclose(a, b, atol=0.012)  # other seeds of the decoders move a score by 0.006
-    assert a.max() > 0.03 and b.max() > 0.03
+    assert a.max() > 0.02 and b.max() > 0.02
 
 
 def test_rare_labels_share_columns():
