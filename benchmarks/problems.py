@@ -8,8 +8,8 @@ import torch
 import ascribo as asc
 from ascribo.networks.encoders import build_encoder
 from ascribo.spaces.base import Space
+from ascribo.spaces.kinds.regress import Regress
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.regress import Regress
 from ascribo.training.objective import contrastive_objectives
 from ascribo.training.training_problem import Problem
 

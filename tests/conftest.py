@@ -24,7 +24,7 @@ hypothesis.settings.load_profile("ascribo")
 
 HERE = Path(__file__).parent
 THOROUGH = (
-    "attribution/test_called_channels.py",
+    "attribution/test_false_discovery_rate.py",
     "attribution/unique_variance",
     "cli/test_demo.py",
     "cli/test_main.py",
@@ -40,12 +40,12 @@ THOROUGH = (
     "metrics/test_disentanglement.py",
     "model/sessions/test_shared_embedding.py",
     "model/test_estimator.py",
-    "model/test_process_inversion.py",
+    "model/test_generative_process_inversion.py",
     "model/test_nuisance.py",
     "model/test_sklearn.py",
     "screening",
     "simulate/test_navigation.py",
-    "simulate/test_process.py",
+    "simulate/test_generative_process.py",
     "test_benchmarks.py",
     "test_tutorials.py",
     "test_types.py",

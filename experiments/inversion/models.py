@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from ascribo import figures
-from ascribo.model.process_inversion import Inversion, invert_process
+from ascribo.model.generative_process_inversion import Inversion, invert_process
 from ascribo.networks.outputs import Box, Output, as_output
-from ascribo.simulate.process import Process, process
+from ascribo.simulate.generative_process import Process, process
 from ascribo.spaces.similarities import Lp
 from experiments.shared.rows import Case, Row
 

@@ -28,10 +28,10 @@ from scipy.stats import kstest
 
 from ascribo import figures
 from ascribo.kernels.log_sum_exp_blocked import log_sum_exp
-from ascribo.model.process_inversion import invert_process
+from ascribo.model.generative_process_inversion import invert_process
 from ascribo.networks.outputs import Sphere
-from ascribo.simulate.process import Process, process
-from ascribo.simulate.process_distributions import VonMisesFisher
+from ascribo.simulate.generative_distributions import VonMisesFisher
+from ascribo.simulate.generative_process import Process, process
 from ascribo.spaces.similarities import Dot, Lp
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

@@ -19,8 +19,8 @@ from ascribo.metrics.scores import linear_r2
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.simulate.box import box
 from ascribo.spaces.base import layout
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.shared.results import estimator_parameters
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations, experiment, one_by_one

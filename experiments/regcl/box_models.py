@@ -32,9 +32,9 @@ from ascribo.networks.encoders import MLP
 from ascribo.networks.seed_alignment import Alignment
 from ascribo.simulate.box import BoxRecording, box
 from ascribo.spaces.base import Space, layout
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.regress import Regress
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.regress import Regress
+from ascribo.spaces.kinds.time import Time
 from ascribo.training.penalty_weight import Auto, Constant, Ramp, Schedule
 from experiments.shared.many_models import Study
 from experiments.shared.rows import Case, Row

@@ -26,8 +26,8 @@ from ascribo.evidence.stability import WHOLE
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.simulate.box import box
 from ascribo.spaces.base import Space
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.shared.results import estimator_parameters
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

@@ -20,17 +20,17 @@ from sklearn.preprocessing import StandardScaler
 from ascribo.attribution import attribute
 from ascribo.attribution.maps import AttributionMaps
 from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, unique_variance_maps
-from ascribo.cells.grids import score_grids
-from ascribo.cells.scores import Binned, assign_bins, smooth_maps
+from ascribo.cells.grid_scores import score_grids
+from ascribo.cells.spatial_scores import Binned, assign_bins, smooth_maps
 from ascribo.data.segments import evenly
 from ascribo.metrics.decoding import decode_variables
 from ascribo.metrics.scores import auroc
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.navigation import NavigationRecording, navigation
 from ascribo.spaces.base import Space, layout
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.regress import Regress
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.regress import Regress
+from ascribo.spaces.kinds.time import Time
 from experiments.regcl import box_models
 from experiments.shared.many_models import Study
 from experiments.shared.rows import Case, Row

@@ -102,7 +102,7 @@ def _long(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def _anova(table: Any) -> list[Row]:
-    from ascribo.evidence.statistics import anova
+    from ascribo.evidence.analysis_of_variance import anova
 
     factors = [factor for factor in FACTORS if table[factor].nunique() > 1]
     if len(table) == np.prod([table[factor].nunique() for factor in factors]):  # one data set for each dimension
@@ -113,7 +113,7 @@ def _anova(table: Any) -> list[Row]:
 
 def _tukey(table: Any, group: Sequence[str], equal_variances: bool = True) -> dict[str, Any]:
     """The papers' method against all others; differences are group - other."""
-    from ascribo.evidence.statistics import tukey
+    from ascribo.evidence.analysis_of_variance import tukey
 
     first = ":".join(FIRST[key] for key in group)
     against = []

@@ -17,8 +17,8 @@ import xarray as xr
 from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import BoxRecording
 from ascribo.spaces.base import Space
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.regcl import box_models
 from experiments.regcl.box_models import OBSERVED, OURS, PAPERS, Scores
 from experiments.regcl.reporting import (

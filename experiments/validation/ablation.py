@@ -28,8 +28,8 @@ from ascribo.networks.model_stack import Embedder
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
 from ascribo.spaces.base import Space
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from ascribo.support.compute import one_thread
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

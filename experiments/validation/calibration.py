@@ -27,9 +27,9 @@ from ascribo.model.fitted import FittedModel
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
 from ascribo.spaces.base import Space
-from ascribo.spaces.discrete import Discrete
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.discrete import Discrete
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from ascribo.training.penalty_weight import Auto, Schedule
 from experiments.shared.many_models import TRAINING, Study, experiment
 from experiments.shared.rows import Case, Row

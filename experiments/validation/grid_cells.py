@@ -23,7 +23,7 @@ import pandas as pd
 from scipy import stats
 
 from ascribo import figures
-from ascribo.cells.scores import grid_score, spatial_information
+from ascribo.cells.spatial_scores import grid_score, spatial_information
 from ascribo.data.preprocessing import Treatment
 from ascribo.data.recording import Recording
 from ascribo.model.estimator import ContrastiveEmbedding
@@ -31,8 +31,8 @@ from ascribo.model.sessions import SharedEmbedding
 from ascribo.networks.encoders import Convolution
 from ascribo.screening import screen
 from ascribo.spaces.base import Space
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.shared.environment import data_file
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

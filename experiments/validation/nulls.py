@@ -25,8 +25,8 @@ from ascribo.evidence.shifted_variables import shift_tests
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.networks.encoders import MLP
 from ascribo.simulate.box import box
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.shared.results import estimator_parameters
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

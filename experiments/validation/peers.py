@@ -17,8 +17,8 @@ import pandas as pd
 from ascribo import figures
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.simulate.mixed import mixed
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from ascribo.support.compute import one_thread
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

@@ -23,8 +23,8 @@ from ascribo.data.preprocessing import Treatment
 from ascribo.data.recording import Recording
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.spaces.base import Space
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.shared.environment import data_file
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

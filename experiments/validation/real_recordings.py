@@ -16,7 +16,7 @@ import numpy as np
 from ascribo.data.recording import Recording
 from ascribo.screening import screen
 from ascribo.spaces.base import Space
-from ascribo.spaces.follow import Follow
+from ascribo.spaces.kinds.follow import Follow
 from experiments.shared.rows import Row
 from experiments.validation.established_methods import cross_validated_glm
 

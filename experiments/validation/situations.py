@@ -26,8 +26,8 @@ from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
 from ascribo.screening import screen
 from ascribo.spaces.base import Space
-from ascribo.spaces.discrete import Discrete
-from ascribo.spaces.follow import Follow
+from ascribo.spaces.kinds.discrete import Discrete
+from ascribo.spaces.kinds.follow import Follow
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.shared.summaries import summary

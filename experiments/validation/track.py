@@ -20,15 +20,15 @@ from scipy import ndimage, stats
 from sklearn.neighbors import KNeighborsRegressor
 
 from ascribo import figures
-from ascribo.cells.scores import rate_maps, spatial_information
+from ascribo.cells.spatial_scores import rate_maps, spatial_information
 from ascribo.data.preprocessing import Treatment
 from ascribo.data.recording import Recording
 from ascribo.evidence.shifted_variables import shift_test
 from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.spaces.base import Space
-from ascribo.spaces.discrete import Discrete
-from ascribo.spaces.follow import Follow
-from ascribo.spaces.time import Time
+from ascribo.spaces.kinds.discrete import Discrete
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from experiments.shared.environment import data_file
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one

@@ -9,8 +9,8 @@ from .data.variables import align_variables
 from .evidence import select_dimension, shift_test
 from .metrics import decode_variables
 from .model.estimator import ContrastiveEmbedding
+from .model.generative_process_inversion import invert_process
 from .model.loading import load
-from .model.process_inversion import invert_process
 from .model.sessions import SharedEmbedding
 from .networks.encoders import MLP, Convolution
 from .screening import screen

@@ -232,8 +232,8 @@ def test_a_day_between_two_rows_of_an_index_is_an_edge():
 
 
 def test_pairs_do_not_cross_a_gap():
+    from ascribo.spaces.kinds.time import Time
     from ascribo.spaces.pairs import Pairs
-    from ascribo.spaces.time import Time
 
     time = np.r_[np.arange(50.0), 1000 + np.arange(50.0)]
     recording = Recording(np.zeros((100, 1)), time=time)

@@ -7,10 +7,10 @@ import torch
 from scipy import stats
 
 from ascribo.spaces.device_pairs import DeviceSampler
-from ascribo.spaces.discrete import Discrete
-from ascribo.spaces.follow import Follow
+from ascribo.spaces.kinds.discrete import Discrete
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.time import Time
 
 
 def recording(seed, steps):

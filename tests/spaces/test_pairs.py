@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ascribo.data.segments import evenly, hold_out, same_segment, segment_bounds
-from ascribo.spaces.discrete import Discrete
-from ascribo.spaces.follow import Follow
+from ascribo.spaces.kinds.discrete import Discrete
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.regress import Regress
+from ascribo.spaces.kinds.time import Time
 from ascribo.spaces.pairs import Pairs
-from ascribo.spaces.regress import Regress
-from ascribo.spaces.time import Time
 
 
 def table(**columns):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..networks.model_stack import Embedder
-from ..support.shapes import Bool, Float, shaped
+from ..support.array_shapes import Bool, Float, shaped
 
 __all__ = ["encoder_jacobian", "pseudo_inverse"]
 

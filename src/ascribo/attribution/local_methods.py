@@ -18,7 +18,7 @@ from ..spaces.base import dimension_names, layout, reported
 from .aggregate import LocalScores
 from .maps import AttributionMaps, Parts
 from .method_inputs import EncodedRecording, Model, reasons_without_map, seed_weights
-from .registry import Method, Options, register
+from .method_registry import Method, Options, register
 
 __all__ = ["aggregated_maps", "local_method"]
 

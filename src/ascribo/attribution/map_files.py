@@ -9,8 +9,8 @@ from typing import Any
 
 import xarray as xr
 
+from ..data.format_registry import FileContentError
 from ..data.formats.hdf5_safety import check_hdf5
-from ..data.registry import FileContentError
 from ..support.files import write_atomically
 
 __all__ = ["read_arrays", "write_arrays"]

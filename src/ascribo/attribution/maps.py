@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..data.recording import Recording
 from ..metrics.scores import auroc
 from ..support.files import write_atomically
-from .called_channels import CROSS_FITTED, call_channels
+from .false_discovery_rate import CROSS_FITTED, call_channels
 from .map_files import read_arrays, write_arrays
 
 __all__ = ["AttributionMaps", "Parts", "TooFewSteps"]

@@ -1,7 +1,14 @@
 """The classical scores of cells in a navigating animal."""
 
-from .grids import autocorrelograms, score_grids
-from .scores import cell_scores, grid_score, head_direction_score, rate_maps, spatial_information, speed_score
+from .grid_scores import autocorrelograms, score_grids
+from .spatial_scores import (
+    cell_scores,
+    grid_score,
+    head_direction_score,
+    rate_maps,
+    spatial_information,
+    speed_score,
+)
 
 __all__ = [
     "autocorrelograms",

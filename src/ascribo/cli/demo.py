@@ -13,8 +13,8 @@ from ..attribution.maps import AttributionMaps
 from ..model.estimator import ContrastiveEmbedding
 from ..model.saving import save
 from ..simulate.box import BoxRecording, box
-from ..spaces.follow import Follow
-from ..spaces.time import Time
+from ..spaces.kinds.follow import Follow
+from ..spaces.kinds.time import Time
 from ..support.files import write_atomically
 from ..support.names import plural
 from ..support.progress import say

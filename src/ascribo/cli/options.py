@@ -52,7 +52,7 @@ def _info(info: argparse.ArgumentParser) -> None:
 
 def _attribute(attribute: argparse.ArgumentParser) -> None:
     from ..attribution import METHODS
-    from ..attribution.registry import SAMPLES
+    from ..attribution.method_registry import SAMPLES
 
     attribute.add_argument("run", metavar="RUN", help="folder of a fitted model")
     attribute.add_argument("--out", required=True, metavar="FILE", help="file to write: .nc (netCDF) or .csv")

@@ -30,7 +30,7 @@ def options() -> Iterator[tuple[Option, Callable[[str], SpaceText]]]:
 
     >>> read = {option.flag: parse for option, parse in options()}["follow"]
     >>> read("position=x,y:3")
-    SpaceText(kind=<class 'ascribo.spaces.follow.Follow'>, name='position', variables=('x', 'y'), dim=3)
+    SpaceText(kind=<class 'ascribo.spaces.kinds.follow.Follow'>, name='position', variables=('x', 'y'), dim=3)
     """
     for kind in KINDS.values():
         option = vars(kind).get("option")  # not one that it inherits: that is its parent's

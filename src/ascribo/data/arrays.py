@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 
 from ..support.names import plural
-from .registry import find_time_series
+from .format_registry import find_time_series
 
 __all__ = [
     "ArrayLike",

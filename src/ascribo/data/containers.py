@@ -11,9 +11,9 @@ import xarray as xr
 
 from ..support.names import first_few
 from .arrays import time_first
+from .format_registry import find_time_series
 from .preprocessing import Treatment
 from .recording import Recording
-from .registry import find_time_series
 
 __all__ = ["as_recording", "in_kind"]
 

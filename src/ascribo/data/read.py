@@ -11,10 +11,10 @@ import pandas as pd
 
 from ..support.names import suggest
 from . import formats  # noqa: F401 - each format registers itself
+from .format_registry import FileContentError, check_options, find_loader
 from .formats.array_files import recording_from_arrays
 from .formats.table_files import recording_from_table
 from .recording import Recording
-from .registry import FileContentError, check_options, find_loader
 
 __all__ = ["read"]
 

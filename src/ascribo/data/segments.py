@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..support.shapes import Array, Bool, Int, shaped
+from ..support.array_shapes import Array, Bool, Int, shaped
 
 __all__ = ["evenly", "hold_out", "same_segment", "segment_bounds"]
 

@@ -13,7 +13,7 @@ import xarray as xr
 from ..support.circle import wrap
 from ..support.names import check_unique, suggest
 from .arrays import ArrayLike, column_labels
-from .registry import find_time_series
+from .format_registry import find_time_series
 from .validation import number_epochs
 
 __all__ = ["HOW", "MAX_GAP", "align_variables", "is_sampled"]

@@ -4,10 +4,10 @@ What is here takes a model, or results of several, and fits or compares again. T
 model's own (`model.goodness_of_fit_`), and so are the channels that carry a space (`maps.calls()`).
 """
 
+from .analysis_of_variance import anova, tukey
 from .choose_dimension import ChosenDimension, seed_consistency, select_dimension
 from .shifted_variables import shift_test, shift_tests
 from .stability import SplitHalf, consistency, consistency_by_label, map_consistency, split_half
-from .statistics import anova, tukey
 
 __all__ = [
     "ChosenDimension",

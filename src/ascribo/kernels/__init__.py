@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..support.shapes import Float, shaped
+from ..support.array_shapes import Float, shaped
 from . import log_sum_exp_blocked
 from .available import on_triton
 from .gelu_layer import gelu_rows

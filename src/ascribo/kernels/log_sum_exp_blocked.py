@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..support.shapes import Float, shaped
+from ..support.array_shapes import Float, shaped
 from .similarity_terms import Term
 
 __all__ = ["log_sum_exp"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..support.shapes import Array, Float, shaped
+from ..support.array_shapes import Array, Float, shaped
 
 __all__ = ["check_embedding", "mean_over_pairs", "means_by_label", "pairwise_r2"]
 

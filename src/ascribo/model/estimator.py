@@ -18,9 +18,9 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..attribution import AttributionMaps, attribute
-from ..attribution.called_channels import missing_variables
+from ..attribution.false_discovery_rate import missing_variables
 from ..attribution.method_inputs import seed_weights
-from ..attribution.registry import SAMPLES, check_options
+from ..attribution.method_registry import SAMPLES, check_options
 from ..data.containers import as_recording, in_kind
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording

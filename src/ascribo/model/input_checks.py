@@ -12,8 +12,8 @@ import pandas as pd
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..spaces.base import Space, reported
-from ..spaces.follow import Follow
-from ..spaces.time import Time
+from ..spaces.kinds.follow import Follow
+from ..spaces.kinds.time import Time
 from ..support.circle import check_period
 from ..support.names import plural, suggest
 from ..training.penalty_weight import as_schedule

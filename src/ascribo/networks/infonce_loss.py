@@ -17,7 +17,7 @@ from torch import Tensor
 from .. import kernels
 from ..kernels.similarity_terms import Term
 from ..spaces.similarities import SquaredL2
-from ..support.shapes import Float, shaped
+from ..support.array_shapes import Float, shaped
 
 __all__ = ["chance", "infonce", "infonces", "log_sum_exp"]
 

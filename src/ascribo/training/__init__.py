@@ -3,12 +3,12 @@
     training_problem.py, settings.py     what to train on what, and how
     batch_source.py                      where batches come from: all that training knows of the data
     recording_batches.py                 batches from recordings
-    process_batches.py                   batches from generative processes
+    generative_process_batches.py        batches from generative processes
     objective.py, jacobian_penalty.py    the regularized contrastive loss of a batch
     penalty_weight.py                    how the weight λ of the penalty is found
     stack_packing.py                     which models train together as one stack
     dispatch.py                          the entry: chooses device, stacks and processes, and calls the loop
-    number_of_steps.py                   how many steps to take, by the bits on held-out time
+    early_stopping.py                    how many steps to take, by the bits on held-out time
     loop.py                              the one training loop: chunks of steps, curves, checkpoints
     steps.py                             a chunk of steps; steps_eager.py on a CPU, steps_cuda_graph.py on a GPU
     adam.py, random_numbers.py           the optimizer and the random numbers of a stack

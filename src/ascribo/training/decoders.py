@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state
 
+from ..support.array_shapes import Float, shaped
 from ..support.progress import bar
-from ..support.shapes import Float, shaped
 from .adam import Adam, differentiate
 from .steps import STEPS_PER_CHUNK
 

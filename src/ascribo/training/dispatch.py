@@ -17,8 +17,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 from ..support.compute import one_thread
 from .batch_source import DeviceSource, Source
 from .checkpoints import checkpoint_file
+from .early_stopping import Watch, watch_held_out
 from .loop import Trained, run_steps
-from .number_of_steps import Watch, watch_held_out
 from .penalty_weight import Each, Schedule
 from .recording_batches import RecordingSource
 from .settings import Settings

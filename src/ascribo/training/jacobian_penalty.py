@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..support.shapes import Float, shaped
+from ..support.array_shapes import Float, shaped
 
 __all__ = ["jacobian_penalty"]
 

@@ -19,7 +19,7 @@ from ..networks.infonce_loss import chance
 from ..support.progress import bar
 from .batch_source import Source
 from .checkpoints import read_checkpoint, write_checkpoint
-from .number_of_steps import Pace, Watch
+from .early_stopping import Pace, Watch
 from .penalty_weight import shorten
 from .settings import Settings
 from .steps import STEPS_PER_CHUNK, Steps

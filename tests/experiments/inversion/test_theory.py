@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ascribo.simulate.process import process
+from ascribo.simulate.generative_process import process
 from ascribo.spaces.similarities import Dot, Lp
 from experiments.inversion import theory
 

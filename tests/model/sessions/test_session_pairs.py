@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascribo.model.sessions.session_pairs import SessionPairs, joint_measures
-from ascribo.spaces.discrete import Discrete
-from ascribo.spaces.follow import Follow
+from ascribo.spaces.kinds.discrete import Discrete
+from ascribo.spaces.kinds.follow import Follow
+from ascribo.spaces.kinds.time import Time
 from ascribo.spaces.sessions import Member, partners, senders
-from ascribo.spaces.time import Time
 
 TIME = Time(1, offsets=(1, 3))
 

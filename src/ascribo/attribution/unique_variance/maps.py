@@ -10,10 +10,10 @@ import xarray as xr
 
 from ...data.recording import Recording
 from ...data.standardised_channels import are_counts, standardise
-from ..called_channels import reasons_without_test
+from ..false_discovery_rate import reasons_without_test
 from ..maps import AttributionMaps, Parts, TooFewSteps
 from ..method_inputs import Model, reasons_without_map, seed_weights
-from ..registry import Options, recording_method
+from ..method_registry import Options, recording_method
 from .decoding_problem import DecodingProblem, make_problem
 from .design import BLOCKS, make_design
 from .score import HeldOutScores, score_problems

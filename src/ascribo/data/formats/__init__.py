@@ -1,4 +1,4 @@
-"""Formats, a module each, which register themselves with `ascribo.data.registry`.
+"""Formats, a module each, which register themselves with `ascribo.data.format_registry`.
 
 To add one, write its module here and import it below (or write it elsewhere and import it there):
 

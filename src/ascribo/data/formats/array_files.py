@@ -13,8 +13,8 @@ import scipy.io
 import scipy.sparse
 
 from ...support.names import suggest
+from ..format_registry import FileContentError, file_format
 from ..recording import Recording
-from ..registry import FileContentError, file_format
 from .hdf5_safety import check_hdf5, check_size
 
 __all__ = ["load_hdf5", "load_mat", "load_npy", "load_npz", "recording_from_arrays"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...support.compute import physical_memory
-from ..registry import FileContentError
+from ..format_registry import FileContentError
 
 __all__ = ["check_hdf5", "check_size"]
 

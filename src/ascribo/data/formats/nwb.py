@@ -17,9 +17,9 @@ import pandas as pd
 
 from ...support.names import first_few, suggest
 from ..binning import check_intervals
+from ..format_registry import file_format
 from ..preprocessing import Treatment
 from ..recording import Recording
-from ..registry import file_format
 from ..variables import MAX_GAP
 from .hdf5_safety import check_hdf5
 from .timed_series import choose_treatment, events_recording, samples_recording

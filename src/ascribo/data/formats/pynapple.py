@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ..binning import check_intervals
+from ..format_registry import TimeSeriesFormat, register_time_series
 from ..preprocessing import Treatment
 from ..recording import Recording
-from ..registry import TimeSeriesFormat, register_time_series
 from ..variables import MAX_GAP
 from .timed_series import choose_treatment, events_recording, samples_recording
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 
 from ...support.names import first_few, suggest
+from ..format_registry import FileContentError, file_format
 from ..recording import Recording
-from ..registry import FileContentError, file_format
 
 __all__ = ["load_parquet", "load_text", "recording_from_table"]
 

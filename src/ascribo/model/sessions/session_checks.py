@@ -11,8 +11,8 @@ import pandas as pd
 from ...data.containers import as_recording
 from ...data.recording import Recording
 from ...spaces.base import Space
-from ...spaces.follow import Follow
-from ...spaces.time import Time
+from ...spaces.kinds.follow import Follow
+from ...spaces.kinds.time import Time
 from ...support.names import suggest
 from ..fitting import Prepared
 from ..input_checks import resolve_spaces

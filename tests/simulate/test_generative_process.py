@@ -6,8 +6,8 @@ import torch
 from scipy import integrate, stats
 
 import ascribo as asc
-from ascribo.simulate.process_distributions import GeneralizedNormal, VonMisesFisher, uniform_on_sphere
-from ascribo.simulate.process_mixing import LeakyMixing, check_injective, leaky_mixing
+from ascribo.simulate.generative_distributions import GeneralizedNormal, VonMisesFisher, uniform_on_sphere
+from ascribo.simulate.generative_mixing import LeakyMixing, check_injective, leaky_mixing
 
 COUNT = 100_000
 LEAST_P = 1e-3

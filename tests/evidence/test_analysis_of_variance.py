@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from ascribo.evidence.statistics import anova, tukey
+from ascribo.evidence.analysis_of_variance import anova, tukey
 
 
 def balanced():

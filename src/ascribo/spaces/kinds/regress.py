@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from .base import Option, Space, circular_names, space_kind, variable_names
+from ..base import Option, Space, circular_names, space_kind, variable_names
 
 __all__ = ["Regress"]
 

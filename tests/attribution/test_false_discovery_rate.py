@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 import ascribo as asc
-from ascribo.attribution.called_channels import CROSS_FITTED, call_channels
+from ascribo.attribution.false_discovery_rate import CROSS_FITTED, call_channels
 from ascribo.attribution.unique_variance import unique_variance_maps
 from experiments.validation.established_methods import score_calls
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .process_distributions import GeneralizedNormal, Uniform, VonMisesFisher, uniform_on_sphere
-from .process_mixing import LeakyMixing, MixingFunction, check_injective, leaky_mixing
+from .generative_distributions import GeneralizedNormal, Uniform, VonMisesFisher, uniform_on_sphere
+from .generative_mixing import LeakyMixing, MixingFunction, check_injective, leaky_mixing
 
 __all__ = ["Process", "process"]
 

@@ -8,7 +8,7 @@ import ascribo as asc
 from ascribo.networks.outputs import Sphere
 from ascribo.spaces.similarities import SquaredL2
 from ascribo.training.batch_source import DeviceSource
-from ascribo.training.process_batches import ProcessSource, initial_temperature
+from ascribo.training.generative_process_batches import ProcessSource, initial_temperature
 
 QUICK = dict(device="cpu", progress=False, batch_size=256)
 

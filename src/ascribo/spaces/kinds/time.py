@@ -11,11 +11,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ..data.segments import same_segment
-from ..kernels.similarity_terms import Similarity
-from .base import Option, Space, space_kind
-from .group_draws import Groups
-from .positives import CircularShift, DevicePositives, Positives, SameGroup
+from ...data.segments import same_segment
+from ...kernels.similarity_terms import Similarity
+from ..base import Option, Space, space_kind
+from ..group_draws import Groups
+from ..positives import CircularShift, DevicePositives, Positives, SameGroup
 
 __all__ = ["Neighbours", "Time"]
 

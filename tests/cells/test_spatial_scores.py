@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from ascribo import Recording
-from ascribo.cells.grids import autocorrelograms, score_grids
-from ascribo.cells.scores import (
+from ascribo.cells.grid_scores import autocorrelograms, score_grids
+from ascribo.cells.spatial_scores import (
     _information,
     cell_scores,
     grid_score,

@@ -17,14 +17,14 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from ..data.segments import same_segment
-from ..kernels.similarity_terms import Similarity
-from ..support.circle import short_way, wrap
-from .base import Option, Space, circular_names, space_kind, variable_names
-from .group_draws import DeviceGroups, Groups, Ragged
-from .nearest import NearestTable
-from .positives import CircularShift, DevicePositives, Positives
-from .sessions import Across, Member, turns
+from ...data.segments import same_segment
+from ...kernels.similarity_terms import Similarity
+from ...support.circle import short_way, wrap
+from ..base import Option, Space, circular_names, space_kind, variable_names
+from ..group_draws import DeviceGroups, Groups, Ragged
+from ..nearest import NearestTable
+from ..positives import CircularShift, DevicePositives, Positives
+from ..sessions import Across, Member, turns
 
 __all__ = ["Follow", "Following"]
 

@@ -17,9 +17,9 @@ from ..kernels.similarity_terms import Similarity
 from ..networks.encoders import MLP
 from ..networks.model_stack import Embedder
 from ..networks.outputs import Output, Sphere, Unbounded
-from ..simulate.process import Process
-from ..simulate.process_mixing import LeakyMixing
-from ..spaces.time import Time
+from ..simulate.generative_mixing import LeakyMixing
+from ..simulate.generative_process import Process
+from ..spaces.kinds.time import Time
 from .objective import Loss
 from .random_numbers import Noise, chunk_seed
 

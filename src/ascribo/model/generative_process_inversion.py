@@ -13,12 +13,12 @@ from torch import Tensor
 from ..kernels.similarity_terms import Similarity
 from ..metrics.identifiability import held_out_r2, mean_correlation_coefficient
 from ..networks.outputs import Output, Sphere, as_output
-from ..simulate.process import Process
+from ..simulate.generative_process import Process
 from ..spaces.similarities import as_similarity
 from ..support.compute import resolve_device
 from ..training.dispatch import train_source
+from ..training.generative_process_batches import ProcessSource, initial_temperature
 from ..training.penalty_weight import Constant
-from ..training.process_batches import ProcessSource, initial_temperature
 from ..training.settings import Settings
 
 __all__ = ["Inversion", "invert_process"]

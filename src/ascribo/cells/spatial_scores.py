@@ -19,7 +19,7 @@ from scipy.ndimage import gaussian_filter
 
 from ..data.recording import Recording
 from ..support.circle import check_period
-from .grids import score_grids
+from .grid_scores import score_grids
 
 __all__ = [
     "Binned",

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from ..kernels.similarity_terms import Similarity
-from .base import Option, Space, space_kind
-from .group_draws import Groups
-from .positives import Positives, SameGroup
-from .sessions import Across, Member, turns
+from ...kernels.similarity_terms import Similarity
+from ..base import Option, Space, space_kind
+from ..group_draws import Groups
+from ..positives import Positives, SameGroup
+from ..sessions import Across, Member, turns
 
 __all__ = ["Discrete"]
 

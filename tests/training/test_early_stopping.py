@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ascribo.training.decoders import _Course
-from ascribo.training.number_of_steps import PATIENCE, Pace
+from ascribo.training.early_stopping import PATIENCE, Pace
 from ascribo.training.penalty_weight import Auto, Each, Ramp, shorten
 from ascribo.training.settings import Settings
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import ascribo as asc
-from ascribo.data import registry
+from ascribo.data import format_registry
 from ascribo.data.binning import check_intervals
+from ascribo.data.format_registry import FileContentError, TimeSeriesFormat, file_format, register_time_series
 from ascribo.data.formats.timed_series import samples_recording
 from ascribo.data.preprocessing import Treatment
-from ascribo.data.registry import FileContentError, TimeSeriesFormat, file_format, register_time_series
 
 VALUES = np.random.default_rng(0).normal(size=(50, 3))
 
@@ -20,7 +20,7 @@ VALUES = np.random.default_rng(0).normal(size=(50, 3))
 def forget(monkeypatch):
     """What is registered here is not for other tests."""
     for name in ("_LOADERS", "_TIME_SERIES"):
-        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+        monkeypatch.setattr(format_registry, name, dict(getattr(format_registry, name)))
 
 
 def test_a_file_of_arrays(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.ndimage import map_coordinates
 
-from ..support.shapes import Array, Float, shaped
+from ..support.array_shapes import Array, Float, shaped
 
 __all__ = ["autocorrelograms", "score_grids"]
 

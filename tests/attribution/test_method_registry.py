@@ -9,7 +9,7 @@ import torch
 import ascribo as asc
 from ascribo import attribution
 from ascribo.attribution import METHODS, attribute
-from ascribo.attribution.registry import check_options
+from ascribo.attribution.method_registry import check_options
 from ascribo.networks.model_stack import Embedder
 from ascribo.networks.seed_alignment import Alignment
 from ascribo.training.decoders import fit_decoders
