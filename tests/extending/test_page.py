@@ -74,3 +74,26 @@ def test_a_model_learns_the_phase_and_comes_back(page, tmp_path):
     assert model.goodness_of_fit_["bits"].item() > 1
     model.save(tmp_path)
     assert asc.load(tmp_path).spaces == model.spaces
+
+
+def test_sessions_share_a_space_of_groups(page):
+    """Positives in the other session lie on the same side, and both sessions get the same coordinates."""
+    rng = np.random.default_rng(0)
+    x = np.sin(np.arange(2000) / 9) + 0.1 * rng.standard_normal(2000)
+    sessions = {
+        name: asc.Recording(np.outer(x, weight) + 0.1 * rng.standard_normal((2000, 4)), {"x": x})
+        for name, weight in (("one", rng.normal(size=4)), ("two", rng.normal(size=4)))
+    }
+    shared = asc.SharedEmbedding(
+        {"side": page.SharedSide(("x",), dim=1)},
+        **{"steps": 150, "batch_size": 64, "seeds": 1, "penalty": 0.0, "learning_rate": 1e-2},
+        encoder=asc.MLP((16,)),
+        progress=False,
+        random_state=0,
+    ).fit(sessions)
+    above = x > 0
+    side = [shared.transform(sessions)[name][:, 0] for name in sessions]
+    middle = np.mean([z[above].mean() + z[~above].mean() for z in side]) / 2
+    sign = np.sign(side[0][above].mean() - middle)
+    for z in side:
+        assert ((sign * (z - middle) > 0) == above).mean() > 0.9

@@ -15,7 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-__all__ = ["Across", "Member", "partners", "senders", "turns"]
+from .positives import SameGroup
+
+__all__ = ["Across", "Member", "SameGroupAcross", "partners", "senders", "turns"]
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,30 @@ def turns(sessions: int, steps: int, batch: int, start: int) -> tuple[np.ndarray
     """`senders` and `partners` of steps start, start + 1, ...: (session, step, batch) each."""
     both = [[f(sessions, batch, start + s) for s in range(steps)] for f in (senders, partners)]
     return np.stack(both[0], 1), np.stack(both[1], 1)
+
+
+@dataclass(frozen=True)
+class SameGroupAcross:
+    """Positives that share a group, in several sessions: they count where the other session has the group at all.
+
+    parts : of each session its groups; a group has the same number in all, and all have as many groups.
+    """
+
+    sessions: list[int]
+    parts: list[SameGroup]
+
+    def draw(self, rng: np.random.Generator, references: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Across`."""
+        sessions, steps, batch = references.shape
+        codes = np.stack([part.codes[r] for part, r in zip(self.parts, references, strict=True)])
+        sender, partner = turns(sessions, steps, batch, start)
+        step, place = np.arange(steps)[:, None], np.arange(batch)
+        positives, valid = np.empty_like(references), np.empty(references.shape, dtype=bool)
+        for k, part in enumerate(self.parts):
+            asked, sizes = codes[sender[k], step, place], part.groups.sizes
+            valid[k] = sizes[asked] > 0
+            positives[k] = part.groups.pick(rng, np.where(valid[k], asked, sizes.argmax()))
+        return positives, valid[partner, step, place]
+
+    def keep(self, session: int) -> None:
+        """See `Across`: the variables tell the groups."""

@@ -13,7 +13,7 @@ from ...kernels.similarity_terms import Similarity
 from ..base import Option, Space, space_kind
 from ..group_draws import Groups
 from ..positives import Positives, SameGroup
-from ..sessions import Across, Member, turns
+from ..sessions import Across, Member, SameGroupAcross
 
 __all__ = ["Discrete"]
 
@@ -76,7 +76,7 @@ class Discrete(Space):
 
     def across(self, name: str, members: Mapping[int, Member], measure: Any) -> Across:
         """See `Space`."""
-        return _LabelAcross(list(members), [self._part(member, measure) for member in members.values()])
+        return SameGroupAcross(list(members), [self._part(member, measure) for member in members.values()])
 
     def _part(self, member: Member, labels: Any) -> SameGroup:
         column = member.variables[self.variable].astype(object)
@@ -92,26 +92,3 @@ class Discrete(Space):
     def from_option(cls, variables: tuple[str, ...], dim: int | None, **others: Any) -> Discrete:
         """See `Space`."""
         return cls(variables[0], dim=dim or 0, **others)
-
-
-@dataclass(frozen=True)
-class _LabelAcross:
-    """Positives of a `Discrete` space in several sessions: they count where the other session has the label."""
-
-    sessions: list[int]
-    parts: list[SameGroup]
-
-    def draw(self, rng: np.random.Generator, references: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
-        sessions, steps, batch = references.shape
-        codes = np.stack([part.codes[r] for part, r in zip(self.parts, references, strict=True)])
-        sender, partner = turns(sessions, steps, batch, start)
-        step, place = np.arange(steps)[:, None], np.arange(batch)
-        positives, valid = np.empty_like(references), np.empty(references.shape, dtype=bool)
-        for k, part in enumerate(self.parts):
-            asked, sizes = codes[sender[k], step, place], part.groups.sizes
-            valid[k] = sizes[asked] > 0
-            positives[k] = part.groups.pick(rng, np.where(valid[k], asked, sizes.argmax()))
-        return positives, valid[partner, step, place]
-
-    def keep(self, session: int) -> None:
-        return None
