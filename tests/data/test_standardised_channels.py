@@ -14,6 +14,7 @@ from ascribo.data.standardised_channels import (
     are_counts,
     channel_statistics,
     limit_time_steps,
+    on_device,
     standardise,
 )
 
@@ -30,10 +31,23 @@ def lazy(X):
 
 @pytest.mark.parametrize("entries", [1, 7, 100, 2**21])
 def test_statistics_in_chunks_are_those_of_the_whole(X, entries, monkeypatch):
-    monkeypatch.setattr(channels, "ENTRIES_AT_ONCE", entries)
+    monkeypatch.setattr(channels, "ENTRIES_SUMMED", entries)
     mean, scale = channel_statistics(X)
     np.testing.assert_array_equal(mean, X.mean(0, dtype=np.float64))
     np.testing.assert_array_equal(scale, X.std(0, dtype=np.float64))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_statistics_of_a_tensor_are_those_of_the_array(X, dtype, monkeypatch):
+    """On a GPU they are taken there. Far from zero, nothing is lost: the first row is taken off first."""
+    monkeypatch.setattr(channels, "ENTRIES_AT_ONCE", 100)
+    X = X.astype(dtype) + (1e9 if dtype is np.float64 else 0)
+    mean, scale = channel_statistics(X)
+    found = channel_statistics(torch.from_numpy(X.copy()))
+    np.testing.assert_allclose(found[0], mean, rtol=1e-14)
+    np.testing.assert_allclose(found[1], scale, rtol=1e-12)
+    standard = standardise(torch.from_numpy(X.copy()), mean, scale)
+    assert standard.dtype == torch.float32 and torch.equal(standard, standardise(X, mean, scale))
 
 
 def test_rows_are_those_of_the_whole(X):
@@ -74,7 +88,7 @@ def test_on_another_device_it_is_a_tensor(X, monkeypatch):
         warnings.simplefilter("error")
         moved = lazy(X).to("meta")
         assert isinstance(moved, torch.Tensor) and moved.shape == (5000, 7)
-        assert torch.equal(lazy(X)._moved(torch.device("cpu")), lazy(X)[:])
+        assert on_device(X, "meta").dtype == torch.float32 and on_device(X, "cpu") is X
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -8,7 +8,7 @@ GPU all recordings are. A recording kept in float64 (`ascribo.data.float_precisi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ __all__ = [
     "channel_statistics",
     "chunk_bounds",
     "limit_time_steps",
+    "on_device",
     "standardise",
     "time_chunks",
 ]
@@ -32,6 +33,8 @@ ENTRIES_HELD = 2**27
 """Entries of a recording that are held at once to fit decoders: 512 MB."""
 ENTRIES_AT_ONCE = 2**21
 """Entries looked at together: 8 MB in float32, 16 MB in float64."""
+ENTRIES_SUMMED = 2**17
+"""Entries summed together on a CPU: 1 MB in float64, which its cache holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,58 +87,89 @@ class StandardisedChannels:
 
     def to(self, device: torch.device | str) -> StandardisedChannels | Tensor:
         """Itself on a CPU; on another device a tensor, moved a chunk at a time."""
-        device = torch.device(device)
-        if device.type == "cpu":
+        if torch.device(device).type == "cpu":
             return self
-        if device.type == "cuda":
-            free, needed = torch.cuda.mem_get_info(device)[0], 4 * self.numel()
-            if needed > free:
-                raise ValueError(
-                    f"the recording takes {needed / 1e9:.1f} GB and the GPU has {free / 1e9:.1f} GB left: use "
-                    "device='cpu', which reads a large recording as it goes."
-                )
-        return self._moved(device)
+        if self.raw.dtype == np.float32:
+            return standardise(on_device(self.raw, device), self.mean.numpy(), self.scale.numpy())
+        out = _room(self.shape, torch.float32, device)
+        for part in time_chunks(self.raw):  # float64 is centred before it is rounded
+            out[part] = self[part].to(device)
+        return out
 
-    def _moved(self, device: torch.device) -> Tensor:
-        out = torch.empty(self.shape, device=device)
-        if self.raw.dtype == np.float64:  # centred before it is rounded
-            for part in time_chunks(self.raw):
-                out[part] = self[part].to(device)
-            return out
-        for part in time_chunks(self.raw):
-            out[part] = torch.from_numpy(np.array(self.raw[part])).to(device)
-        return out.sub_(self.mean.to(device)).div_(self.scale.to(device))
+
+def on_device(X: np.ndarray, device: torch.device | str) -> np.ndarray | Tensor:
+    """Channels X (time, channel) where they are worked with: as they are on a CPU, on a GPU as a tensor.
+
+    They are moved once, a chunk at a time, so that a memory-mapped file need not fit into memory twice.
+
+    >>> on_device(np.ones((2, 1), np.float32), "cpu")
+    array([[1.],
+           [1.]], dtype=float32)
+    """
+    if torch.device(device).type == "cpu":
+        return X
+    out = _room(X.shape, torch.float32 if X.dtype == np.float32 else torch.float64, device)
+    for part in time_chunks(X):
+        out[part] = torch.from_numpy(np.array(X[part])).to(device)
+    return out
+
+
+def _room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
+    """Memory of a device for a whole recording."""
+    if torch.device(device).type == "cuda":
+        free, needed = torch.cuda.mem_get_info(device)[0], dtype.itemsize * int(np.prod(shape))
+        if needed > free:
+            raise ValueError(
+                f"the recording takes {needed / 1e9:.1f} GB and the GPU has {free / 1e9:.1f} GB left: use "
+                "device='cpu', which reads a large recording as it goes."
+            )
+    return torch.empty(shape, dtype=dtype, device=device)
 
 
 def standardise(
-    X: np.ndarray, mean: np.ndarray, scale: np.ndarray, device: torch.device | str = "cpu"
+    X: np.ndarray | Tensor, mean: np.ndarray, scale: np.ndarray, device: torch.device | str = "cpu"
 ) -> StandardisedChannels | Tensor:
     """X (time, channel) less the mean, divided by the scale, both (channel,): a float32 tensor on a device.
 
     A large recording on the CPU is not copied: it comes back as `StandardisedChannels`. What X itself is kept in,
-    float32 or float64, is what the mean and the scale are taken in.
+    float32 or float64, is what the mean and the scale are taken in. X as a tensor (`on_device`) is used up: the
+    result may take its memory.
 
     >>> standardise(np.ones((2, 1), np.float32), np.zeros(1), np.full(1, 2.0))
     tensor([[0.5000],
             [0.5000]])
     """
+    if isinstance(X, Tensor):
+        centre, spread = (torch.from_numpy(np.asarray(v)).to(X) for v in (mean, scale))
+        return X.sub_(centre).div_(spread).float()
     X = np.asarray(X)
     whole = StandardisedChannels(X, *(torch.from_numpy(np.asarray(v, dtype=X.dtype)) for v in (mean, scale)))
     return whole.to(device) if 4 * X.size > LARGE_BYTES or torch.device(device).type != "cpu" else whole[:]
 
 
-def channel_statistics(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def channel_statistics(X: np.ndarray | Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of every channel of X (time, channel): (channel,) float64 each.
 
-    X is read a chunk at a time.
+    X is read a chunk at a time; what is on a GPU is summed there.
 
     >>> channel_statistics(np.array([[1.0, 0.0], [3.0, 0.0]], np.float32))
     (array([2., 0.]), array([1., 0.]))
     """
+    if isinstance(X, Tensor):
+        return _statistics_on_device(X)
     # far from zero a sum of many steps would round away what the changes add to it
     base = X[0].astype(np.float64) if X.dtype == np.float64 else np.zeros(X.shape[1])
-    mean = base + _sum_over_time(X, lambda part: part - base if base.any() else part) / len(X)
-    return mean, np.sqrt(_sum_over_time(X, lambda part: np.square(part - mean)) / len(X))
+    mean = base + _sum_over_time(X, base, 1) / len(X)
+    return mean, np.sqrt(_sum_over_time(X, mean, 2) / len(X))
+
+
+def _statistics_on_device(X: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """`channel_statistics` of a tensor, in float64, where it is."""
+    rows = max(1, 16 * ENTRIES_AT_ONCE // X.shape[1])
+    base = X[0].double()
+    mean = base + torch.stack([(part.double() - base).sum(0) for part in X.split(rows)]).sum(0) / len(X)
+    square = torch.stack([(part.double() - mean).square().sum(0) for part in X.split(rows)]).sum(0)
+    return mean.cpu().numpy(), (square / len(X)).sqrt().cpu().numpy()
 
 
 def are_counts(X: np.ndarray) -> bool:
@@ -167,13 +201,20 @@ def time_chunks(X: np.ndarray) -> Iterator[slice]:
     return (slice(*bounds) for bounds in chunk_bounds(len(X), X.shape[1]))
 
 
-def _sum_over_time(X: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Sum of a function of the entries over time, in float64: (channel,).
+def _sum_over_time(X: np.ndarray, centre: np.ndarray, power: int) -> np.ndarray:
+    """Sum over time of what each entry is above a centre (channel,), or of its square: (channel,) float64.
 
     The sum so far is the first row of what is summed next: rows are added one after the other, as in one piece.
     """
-    total = np.zeros((1, X.shape[1]))
-    for rows in time_chunks(X):
-        part = function(X[rows].astype(np.float64))
-        total = np.add.reduce(np.concatenate([total, part]) if rows.start else part, axis=0, keepdims=True)
-    return total[0]
+    rows = max(1, ENTRIES_SUMMED // X.shape[1])
+    space = np.empty((rows + 1, X.shape[1]))
+    space[0] = 0
+    for start in range(0, len(X), rows):
+        own = X[start : start + rows]
+        part = space[1 : len(own) + 1]
+        part[:] = own
+        part -= centre
+        if power == 2:
+            np.square(part, out=part)
+        space[0] = np.add.reduce(space[: len(own) + 1] if start else part, axis=0)
+    return space[0].copy()

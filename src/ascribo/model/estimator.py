@@ -160,6 +160,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             encoder=self.encoder,
             hybrid=self.hybrid,
             validation_fraction=self.validation_fraction,
+            device=settings.device,
         )
         most = MOST_SEEDS if self.seeds == "auto" else self.seeds
         every = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..attribution.methods.generative_gradient import decoder_embedding, decoder_rows
 from ..data.recording import Recording
 from ..data.segments import hold_out
-from ..data.standardised_channels import channel_statistics, limit_time_steps, standardise
+from ..data.standardised_channels import channel_statistics, limit_time_steps, on_device, standardise
 from ..networks.encoders import build_encoder, input_window
 from ..networks.model_stack import Embedder
 from ..networks.seed_alignment import Alignment, align
@@ -75,8 +75,11 @@ def prepare(
     hybrid: str = "whole",
     validation_fraction: float = 0.1,
     one_scale: bool = False,
+    device: torch.device | str = "cpu",
 ) -> Prepared:
     """Standardise the channels, hold out blocks of time, index the pairs.
+
+    device : where the channels of the problem are kept: they are moved once, and all that follows finds them there.
 
     one_scale : divide all channels by one number instead of each by its own standard deviation: attributions in the
         channels' own units, as Schneider et al. (2025) have them.
@@ -95,10 +98,11 @@ def prepare(
         for name, space in spaces.items()
         if not space.contrastive
     }
-    mean, scale = channel_statistics(recording.X)
+    X = on_device(recording.X, device)
+    mean, scale = channel_statistics(X)
     if one_scale:
         scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
-    standard = standardise(recording.X, mean, scale)
+    standard = standardise(X, mean, scale)
     targets = make_targets(spaces, recording, statistics)
     held_out = (judging, validation) if judging is not pairs else None
     objectives = contrastive_objectives(spaces, hybrid)

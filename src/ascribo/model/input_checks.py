@@ -117,9 +117,10 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
             check_period(variable, column.to_numpy(dtype=float), period)
     except ValueError as error:
         raise ValueError(f"space {name!r}: {error}") from error
-    distinct = list(dict.fromkeys(column.dropna()))
-    if len(distinct) < 2:
-        what = f"has one value, {distinct[0]!r}" if distinct else "is missing everywhere"
+    known = column.dropna()
+    first = known.iloc[:1].tolist()
+    if not first or bool((known == first[0]).all()):
+        what = f"has one value, {first[0]!r}" if first else "is missing everywhere"
         raise ValueError(f"space {name!r}: variable {variable!r} {what}: there is nothing to learn from it.")
 
 

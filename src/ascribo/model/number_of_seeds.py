@@ -53,7 +53,9 @@ def seeds_agree(prepared: Prepared, parameters: Mapping[str, Tensor]) -> tuple[b
     """
     problem = prepared.problem
     index = evenly(len(problem.X), TIME_STEPS)
-    z = Embedder(problem.module, problem.spaces).embed(parameters, problem.X, prepared.recording.epochs, index)
+    parameters = {name: value.to(problem.X.device) for name, value in parameters.items()}
+    embedder = Embedder(problem.module, problem.spaces)
+    z = embedder.embed(parameters, problem.X, prepared.recording.epochs, index).cpu()
     slices, found = layout(problem.spaces), {}
     for name in reported(problem.spaces):
         own = z[..., slices[name]].double()

@@ -131,6 +131,8 @@ def _candidates(points: np.ndarray, low: np.ndarray, high: np.ndarray, shape: tu
     axes = [a + (np.arange(cells) + 0.5) * (b - a) / cells for a, b, cells in zip(low, high, shape, strict=True)]
     centres = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     some = min(CANDIDATES, len(points))
-    _, near = KDTree(points, boxsize=box).query(centres, k=some, workers=-1)
+    # a tree of a million points is made in half the time if its cells are halved where they are, not at medians
+    tree = KDTree(points, boxsize=box, balanced_tree=False, compact_nodes=False)
+    _, near = tree.query(centres, k=some, workers=-1)
     near = np.asarray(near).reshape(len(centres), some)
     return np.concatenate([near, np.repeat(near[:, :1], CANDIDATES - some, axis=1)], axis=1).astype(np.int32)

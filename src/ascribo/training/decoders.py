@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -90,28 +90,49 @@ def fit_decoders(
     whole = {len(u): np.arange(len(u)) for u in inputs}
     own = [whole[len(inputs[i])] for i, _ in which] if rows is None else list(rows)
     batches = _Batches(own, seeds, min(batch, min(len(r) for r in own)), device)
-    rate = torch.tensor(learning_rate, device=device)
+    rate, level = torch.tensor(learning_rate, device=device), torch.zeros((), device=device)
     optimizer = Adam(parameters.values(), rate)
-    course, start, level = _Course(steps, learning_rate, until_flat), 0, torch.zeros((), device=device)
+    # what differs from step to step is in rows of tensors, found by a counter: so a step can be a CUDA graph
+    rates, counter = torch.zeros(STEPS_PER_CHUNK, device=device), torch.zeros(1, dtype=torch.long, device=device)
+    drawn = batches.draw(0)
+
+    def step() -> None:
+        rate.copy_(rates.index_select(0, counter)[0])
+        index = batches.rows(drawn.index_select(1, counter)[:, 0])
+        value = u[index + shift[0]]
+        value = value if mask is None else value * mask[:, None]
+        total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
+        optimizer.step(differentiate(total, parameters))
+        level.add_(total.detach())
+        counter.add_(1)
+
+    course, start, again = _Course(steps, learning_rate, until_flat), 0, step
     with bar(name, steps, progress) as shown:
         while start < course.total:
-            drawn = batches.draw(start)
             some = min(STEPS_PER_CHUNK, course.total - start)
+            if start:
+                drawn.copy_(batches.draw(start))
+            rates[:some] = torch.tensor([course.rate(start + k) for k in range(some)], device=device)
             level.zero_()
-            for k in range(some):
-                rate.fill_(course.rate(start + k))
-                index = batches.rows(drawn[:, k])
-                value = u[index + shift[0]]
-                value = value if mask is None else value * mask[:, None]
-                total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
-                optimizer.step(differentiate(total, parameters))
-                level += total.detach()
+            counter.zero_()
+            for _ in range(some):
+                again()
             start += some
             if until_flat:
                 course.observe(start, float(level) / (some * len(seeds)))
                 shown.total = course.total
             shown.advance(some)
+            if device.type == "cuda" and again is step:  # the first chunk has set up what is set up at first use
+                again = _captured(step)
     return {name: value.detach() for name, value in parameters.items()}
+
+
+def _captured(step: Callable[[], None]) -> Callable[[], None]:
+    """A step on a GPU that is launched as a whole: its forty kernels are small, and launching them takes longest."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 class _Course:
