@@ -1,11 +1,15 @@
 """Time to an answer, from arrays to calls with default settings, beside the code of an older commit.
 
     python -m benchmarks.answer [--old COMMIT] [--whole] [--only 5000x50 ...]
+    python -m benchmarks.answer --gpu
 
 Both sides take turns on the same recordings (`asc.simulate.box`: 2 variables, 2 hidden latents), each in a process
 of its own with one thread for each process it starts. The older code takes a fixed number of training steps: unless
 --whole is given, its fit is timed for a twentieth and a tenth of them, and the line through both is drawn out; its
 attribution is timed as it is. Writes benchmarks/results/answer.json; exits with 0 only if every bar holds.
+
+--gpu measures this code alone, on a GPU, in seconds after the import of the package. A small recording comes first,
+by which kernels are compiled and libraries loaded. Writes benchmarks/results/answer-gpu.json.
 """
 
 from __future__ import annotations
@@ -28,8 +32,11 @@ __all__ = ["main"]
 OLD = "19d9fc6"
 BARS = {"100000x50": 6.0, "20000x100": 6.0, "5000x50": 6.0, "100000x400": 4.0}
 """Time steps x channels -> how many times less the new code must take."""
+GPU_BARS = {"100000x50": 4.0, "1000000x400": 8.0}
+"""Time steps x channels -> the most seconds on a GPU (an H200)."""
 OLD_STEPS = 3000
 FILE = Path(__file__).parent / "results" / "answer.json"
+GPU_FILE = FILE.with_name("answer-gpu.json")
 
 
 def measure(size: str, steps: list[int]) -> dict[str, Any]:
@@ -95,13 +102,37 @@ def _seconds(found: dict[str, Any], steps: list[int]) -> float:
     return fit + found["attribute_s"]
 
 
+def on_gpu() -> int:
+    """Measure this code on a GPU, write it and say which bars hold."""
+    import torch
+
+    from experiments.shared.results import code, machine
+
+    if not torch.cuda.is_available():
+        raise SystemExit("--gpu: there is no GPU that torch can use.")
+    measure("5000x50", [])
+    rows = []
+    for size, bar in GPU_BARS.items():
+        found = measure(size, [])
+        seconds = _seconds(found, [])
+        rows.append({"size": size, "seconds": seconds, "bar": bar, "holds": seconds < bar, **found})
+        parts = f"{found['fit_s'][0]:.2f} s + {found['attribute_s']:.2f} s"
+        print(f"{size}: {parts} = {seconds:.2f} s, at most {bar:g}", flush=True)
+        result = {"machine": machine(), "code": code(), "rows": rows}
+        GPU_FILE.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if all(row["holds"] for row in rows) else 1
+
+
 def main() -> int:
     """Measure, write and say which bars hold."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--old", default=OLD, help="the commit to compare with (%(default)s)")
     parser.add_argument("--whole", action="store_true", help="take all training steps of the older code")
     parser.add_argument("--only", nargs="+", choices=list(BARS), default=list(BARS), metavar="SIZE")
+    parser.add_argument("--gpu", action="store_true", help="this code alone, on a GPU")
     given = parser.parse_args()
+    if given.gpu:
+        return on_gpu()
     # what the experiments import is not part of the older code
     from experiments.shared.results import code, machine
 

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from ascribo.training.dispatch import train
-from benchmarks import cpu, gpu, memory
+from benchmarks import answer, cpu, gpu, memory
 from benchmarks.turns import CHECKOUT
 
 
@@ -82,3 +82,16 @@ def test_models_of_the_gpu_benchmark_are_scored(monkeypatch):
     trained = train(item.problem, [0, 1], settings, progress=False)
     found = gpu.scores(item, trained.parameters, "cpu")
     assert next(iter(found)) == "unique_variance" and all(0 <= value <= 1 for value in found.values())
+
+
+def test_time_to_an_answer_is_that_of_fit_and_attribution(monkeypatch, tmp_path, capsys):
+    found = {"fit_s": [2.0, 3.0], "attribute_s": 1.0}
+    assert answer._seconds(found, []) == 4.0
+    assert answer._seconds(found, [100, 200]) == 3.0 + 28.0 + 1.0  # a second for each hundred of 3,000 steps
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "none")
+    monkeypatch.setattr(answer, "measure", lambda size, steps: {"fit_s": [5.0], "attribute_s": 1.0})
+    monkeypatch.setattr(answer, "GPU_FILE", tmp_path / "answer-gpu.json")
+    assert answer.on_gpu() == 1  # 6 s: too slow for the smaller recording, quick enough for the larger
+    assert [row["holds"] for row in json.loads(answer.GPU_FILE.read_text())["rows"]] == [False, True]
+    assert "100000x50: 5.00 s + 1.00 s = 6.00 s, at most 4" in capsys.readouterr().out

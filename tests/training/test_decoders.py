@@ -136,3 +136,26 @@ def test_batches_are_those_of_each_decoders_own_seed_and_rows():
                 for s, r in zip(seeds, own, strict=True)
             ]
             np.testing.assert_array_equal(batches.rows(drawn[:, k]).numpy(), np.stack(expected))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("until_flat", [False, True])
+def test_steps_captured_as_a_graph_are_those_of_the_cpu(until_flat):
+    """160 steps: the first chunk one by one, the others by the graph, the last one shorter."""
+    u = torch.randn(700, 2, generator=torch.Generator().manual_seed(0))
+    goal = u @ torch.ones(2, 3)
+    mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    here, there = (
+        fit(
+            [u.to(where)],
+            [goal.to(where)],
+            [(0, 0)] * 2,
+            [0, 1],
+            mask=mask.to(where),
+            steps=160,
+            until_flat=until_flat,
+        )
+        for where in ("cpu", "cuda")
+    )
+    for name, value in here.items():
+        torch.testing.assert_close(there[name].cpu(), value, rtol=1e-2, atol=1e-3)

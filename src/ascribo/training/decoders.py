@@ -128,7 +128,7 @@ def fit_decoders(
 
 
 def _captured(step: Callable[[], None]) -> Callable[[], None]:
-    """A step on a GPU that is launched as a whole: its forty kernels are small, and launching them takes longest."""
+    """A step on a GPU that is launched as a whole: its kernels are small, and launching them takes longest."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()

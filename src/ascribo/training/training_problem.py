@@ -40,7 +40,8 @@ class Problem:
         """A hash of model and data."""
         parts = (dict(self.spaces), list(self.objectives), self.module)
         digest, X = hashlib.sha256(repr(parts).encode()), self.X
-        data = [X.raw, X.mean.numpy(), X.scale.numpy()] if isinstance(X, StandardisedChannels) else [X.cpu().numpy()]
+        lazy = isinstance(X, StandardisedChannels)
+        data = [X.raw, X.mean.numpy(), X.scale.numpy()] if lazy else [X.cpu().numpy()]
         arrays = [*data, self.segments, *self.targets.values(), *self.pairs.uniform]
         for positive in self.pairs.positive.values():
             arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
