@@ -30,8 +30,8 @@ def test_memory_of_a_child_process(monkeypatch, capsys):
     said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=CHECKOUT).stdout
     monkeypatch.setattr(memory.asc.simulate, "box", partial(memory.asc.simulate.box, steps=2000))
     memory.main("step", "500")
-    for answer in (said, capsys.readouterr().out):
-        got = json.loads(answer)
+    for told in (said, capsys.readouterr().out):
+        got = json.loads(told)
         assert 0 <= got["growth_mb"] < got["peak_mb"] and got["square_mb"] == 1.0
 
 

@@ -40,8 +40,7 @@ class Problem:
         """A hash of model and data."""
         parts = (dict(self.spaces), list(self.objectives), self.module)
         digest, X = hashlib.sha256(repr(parts).encode()), self.X
-        lazy = isinstance(X, StandardisedChannels)
-        data = [X.raw, X.mean.numpy(), X.scale.numpy()] if lazy else [X.cpu().numpy()]
+        data = [X.cpu().numpy()] if isinstance(X, Tensor) else [X.raw, X.mean.numpy(), X.scale.numpy()]
         arrays = [*data, self.segments, *self.targets.values(), *self.pairs.uniform]
         for positive in self.pairs.positive.values():
             arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
