@@ -134,7 +134,7 @@ def main() -> int:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     data = images(max(5000, args.examples), args.examples)
-    model: Any = pretext_models("denoising", data, [0], epochs=args.epochs, device=torch.device("cpu")).models[0]
+    model: Any = pretext_models(["denoising"], data, [0], epochs=args.epochs, device=torch.device("cpu")).models[0]
     train, test = torch.from_numpy(data.train[: args.examples]), torch.from_numpy(data.test)
     n = args.peer_examples
     loss = Reconstruction(model.decoder)

@@ -90,7 +90,7 @@ def _mnist(device: torch.device, **plan: Any) -> Row:
     data = images(plan["train"], plan["test"])
     tell = partial(say, enabled=True)
     options = {"epochs": plan["epochs"], "batch_size": 200, "device": device, "budget": plan["budget"]}
-    done = pretext_models("denoising", data, [0], **options, progress=lambda text: tell(f"mnist {text}"))
+    done = pretext_models(["denoising"], data, [0], **options, progress=lambda text: tell(f"mnist {text}"))
     model: Any = done.models[0]
     test = torch.from_numpy(data.test).to(device)
     row = {"data": data.name, "epochs": len(done.test_losses), "test_loss": min(v[0] for v in done.test_losses)}

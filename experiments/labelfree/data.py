@@ -1,4 +1,4 @@
-"""Data of the experiments: MNIST and ECG5000 where they are at hand, named stand-ins where not, and drawn sprites.
+"""Data of the experiments: MNIST and ECG5000 where they are at hand, named stand-ins where not.
 
 `mnist.npz` and `ecg5000.npz` are looked for in the folder of real recordings, see `experiments.shared.environment`.
 """
@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from experiments.shared.environment import data_folder
 
-__all__ = ["Images", "coloured_shapes", "heartbeats", "images", "sprites"]
+__all__ = ["Images", "coloured_shapes", "heartbeats", "images"]
 
 
 @dataclass(frozen=True)
@@ -77,33 +77,6 @@ def heartbeats() -> tuple[str, np.ndarray, np.ndarray]:
         beats += size * np.exp(-((t - moved) ** 2) / (2 * width**2))
     beats += rng.normal(0, 0.1, beats.shape)
     return "drawn heartbeats (stand-in for ECG5000)", beats.astype(np.float32), abnormal
-
-
-def sprites(count: int, seed: int = 0, side: int = 64) -> np.ndarray:
-    """Drawn like dSprites: a square, an ellipse or a heart, (count, 1, side, side) of 0 or 1.
-
-    Six sizes, forty turns and 32 x 32 places, drawn at random.
-    """
-    rng = np.random.default_rng(seed)
-    kind, scale = rng.integers(0, 3, count), rng.choice(np.linspace(0.5, 1, 6), count)
-    angle, place = (
-        rng.choice(np.linspace(0, 2 * np.pi, 40), count),
-        rng.choice(np.linspace(0.2, 0.8, 32), (count, 2)),
-    )
-    out = np.zeros((count, 1, side, side), np.float32)
-    v, u = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
-    for k in range(count):
-        x, y = (u - place[k, 0] * side) / (scale[k] * side / 6), (v - place[k, 1] * side) / (scale[k] * side / 6)
-        a, b = np.cos(angle[k]) * x + np.sin(angle[k]) * y, np.cos(angle[k]) * y - np.sin(angle[k]) * x
-        inside = (
-            np.maximum(abs(a), abs(b)) < 0.85
-            if kind[k] == 0
-            else (a / 1.2) ** 2 + (b / 0.6) ** 2 < 1
-            if kind[k] == 1
-            else (a**2 + (-b - 0.5 * np.sqrt(abs(a))) ** 2) < 0.8
-        )
-        out[k, 0] = inside
-    return out
 
 
 def coloured_shapes(train: int, test: int, seed: int = 0, side: int = 32) -> Images:

@@ -40,7 +40,7 @@ FULL = {
     "budget": 86_400,
 }
 """`batch` as in the public code: the paper does not say. `noise` is that of gradient-SHAP; `budget` bounds the
-seconds of the training of one task."""
+seconds of the training of a stack: the autoencoders are one, the classifiers another."""
 QUICK = {"train": 600, "test": 200, "explained": 100, "epochs": 2, "runs": 2}
 PUBLISHED = {
     "reconstruction-denoising": (0.39, 0.10),
@@ -71,25 +71,29 @@ def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> R
     train = torch.from_numpy(data.train[rng.permutation(len(data.train))[:explained]]).to(where)
     few = torch.from_numpy(data.test[:explained]).to(where)
     test = torch.from_numpy(data.test).to(where)
-    maps: dict[str, list[np.ndarray]] = {}
-    scores: dict[str, list[np.ndarray]] = {}
-    bright: dict[str, list[np.ndarray]] = {}
-    losses = {}
-    for task in TASKS:
-        tell = lambda text, task=task: say(f"{task} {text}")  # noqa: E731
+    # other seeds for each task: encoders that begin alike stay alike, whatever they are trained for
+    every = [(task, 1000 * k + run) for k, task in enumerate(TASKS) for run in range(runs)]
+    stacks = [[one for one in every if (one[0] == "classification") == labelled] for labelled in (False, True)]
+    models: dict[str, list[Any]] = {task: [] for task in TASKS}
+    losses: dict[str, list[float]] = {task: [] for task in TASKS}
+    epochs = []
+    for stack in stacks:
+        tell = lambda text, name=stack[-1][0]: say(f"stack with {name}: {text}")  # noqa: E731
         options = {"epochs": plan["epochs"], "device": where, "budget": plan["budget"], "progress": tell}
-        options["batch_size"] = plan["batch"]
-        # other seeds for each task: encoders that begin alike stay alike, whatever they are trained for
-        seeds = [1000 * TASKS.index(task) + k for k in range(runs)]
-        done = pretext_models(task, data, seeds, **options)
-        losses[task] = np.min(done.test_losses, axis=0).tolist()
-        maps[task], scores[task], bright[task] = [], [], []
-        for model in done.models:
-            shap = {"method": "gradient_shap", "noise": noise, "batch_size": 2048}
-            encoder: Any = model.encoder
-            maps[task].append(explain.features(encoder, test, **shap).cpu().numpy())
-            scores[task].append(explain.examples(encoder, train, few).values)
-            bright[task].append(explain.examples(encoder, 255 * train, 255 * few).values)
+        done = pretext_models(
+            [task for task, _ in stack], data, [seed for _, seed in stack], batch_size=plan["batch"], **options
+        )
+        epochs.append(len(done.test_losses))
+        best = np.min(done.test_losses, axis=0).tolist()
+        for (task, _), model, loss in zip(stack, done.models, best, strict=True):
+            models[task].append(model)
+            losses[task].append(loss)
+    shap = {"method": "gradient_shap", "noise": noise, "batch_size": 2048}
+    maps = {t: [explain.features(m.encoder, test, **shap) for m in own] for t, own in models.items()}
+    scores = {t: [explain.examples(m.encoder, train, few).values for m in own] for t, own in models.items()}
+    bright = {
+        t: [explain.examples(m.encoder, 255 * train, 255 * few).values for m in own] for t, own in models.items()
+    }
     found = {}
     for a, b in combinations(TASKS, 2):
         found[f"{a}-{b}"] = {
@@ -97,11 +101,11 @@ def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> R
                 explain.map_correlation(kept[a][k][:most], kept[b][k][:most], kind=kind) for k in range(runs)
             ]
             for what, kept in (("features", maps), ("examples", scores))
-            for kind, most in (("pearson", None), ("spearman", explained))  # ranks of all pixels take minutes
+            for kind, most in (("pearson", None), ("spearman", explained))
         }
         found[f"{a}-{b}"] |= {
             "features absolute": [
-                explain.map_correlation(*(np.abs(maps[t][k]) for t in (a, b))) for k in range(runs)
+                explain.map_correlation(*(maps[t][k].abs() for t in (a, b))) for k in range(runs)
             ],
             "examples 0-255": [explain.map_correlation(bright[a][k], bright[b][k]) for k in range(runs)],
         }
@@ -110,7 +114,14 @@ def _all(device: str, runs: int, noise: float, explained: int, **plan: Any) -> R
         for task in TASKS
     }
     spent = round(time.monotonic() - began, 1)
-    return {"data": data.name, "test_loss": losses, "pairs": found, "same_task": same, "seconds": spent}
+    return {
+        "data": data.name,
+        "epochs": epochs,
+        "test_loss": losses,
+        "pairs": found,
+        "same_task": same,
+        "seconds": spent,
+    }
 
 
 def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:

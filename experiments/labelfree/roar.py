@@ -56,7 +56,7 @@ def _one(seed: int, device: str, **plan: Any) -> Row:
     began, where = time.monotonic(), resolve_device(device)
     data = images(plan["train"], plan["test"])
     options = {"epochs": plan["epochs"], "batch_size": BATCH, "device": where, "budget": plan["budget"]}
-    first = pretext_models("denoising", data, [seed], **options, progress=lambda text: say(f"first {text}"))
+    first = pretext_models(["denoising"], data, [seed], **options, progress=lambda text: say(f"first {text}"))
     encoder = first.models[0].encoder
     parts = [torch.from_numpy(x).to(where) for x in (data.train, data.test)]
     ranks = [torch.stack([_ranks(encoder, x, method, seed) for method in METHODS]) for x in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def corrupted(task: str, x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def pretext_models(
-    task: str,
+    tasks: Sequence[str],
     images: Images,
     seeds: Sequence[int],
     *,
@@ -46,26 +47,32 @@ def pretext_models(
     budget: float | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> training.Run:
-    """Models of one task, a run for each seed, as a stack: Adam, rate 1e-3, weight decay 1e-5, patience 10."""
+    """A model for each task and seed, as one stack: Adam, rate 1e-3, weight decay 1e-5, patience 10.
+
+    tasks, seeds : one for each model. Classifiers are of another shape than autoencoders, and trained by themselves.
+    """
     x, labels = torch.from_numpy(images.train).to(device), torch.from_numpy(images.train_labels).to(device)
     held, held_labels = torch.from_numpy(images.test).to(device), torch.from_numpy(images.test_labels).to(device)
+    classify = "classification" in tasks
     models: list[nn.Module] = []
     for seed in seeds:
         torch.manual_seed(seed)
-        models.append(Classifier() if task == "classification" else Autoencoder())
+        models.append(Classifier() if classify else Autoencoder())
+
+    def inputs(own: Tensor, own_labels: Tensor, draws: torch.Generator) -> tuple[Tensor, ...]:
+        if classify:
+            return own, own_labels
+        parts = own.split([len(list(same)) for _, same in groupby(tasks)])
+        names = [name for name, _ in groupby(tasks)]
+        return own, torch.cat([corrupted(name, part, draws) for name, part in zip(names, parts, strict=True)])
 
     def batch(index: Tensor, draws: torch.Generator) -> tuple[Tensor, ...]:
-        own = x[index]
-        return (own, labels[index]) if task == "classification" else (own, corrupted(task, own, draws))
+        return inputs(x[index], labels[index], draws)
 
     def test(draws: torch.Generator) -> list[tuple[Tensor, ...]]:
-        parts = []
-        for rows in torch.arange(len(held), device=device).split(TEST_AT_ONCE):
-            index = rows.expand(len(seeds), -1)
-            own = held[index]
-            other = held_labels[index] if task == "classification" else corrupted(task, own, draws)
-            parts.append((own, other))
-        return parts if len(parts[-1][0][0]) == TEST_AT_ONCE or len(parts) == 1 else parts[:-1]
+        parts = [rows.expand(len(seeds), -1) for rows in torch.arange(len(held), device=device).split(TEST_AT_ONCE)]
+        whole = parts[:-1] if parts[-1].shape[1] < TEST_AT_ONCE and len(parts) > 1 else parts
+        return [inputs(held[index], held_labels[index], draws) for index in whole]
 
     return training.train(
         models,

@@ -37,7 +37,7 @@ def test_images_are_binary_and_whole_at_every_corner():
 def test_x_and_y_move_by_pixels_and_scale_by_area():
     assert torch.equal(one(x=20), one(x=16).roll(4, 1)) and torch.equal(one(y=12), one(y=16).roll(-4, 0))
     for shape in range(3):
-        area = [GRID.render([[shape, k, t, 0, 0] for t in range(40)]).sum() for k in range(6)]
+        area = [GRID.render([[shape, k, t, 0, 0] for t in range(40)]).sum().item() for k in range(6)]
         np.testing.assert_allclose(np.sqrt(np.divide(area, area[5])), np.linspace(0.5, 1, 6), atol=0.01)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import ArrayLike
-from scipy import stats
 from torch import Tensor
 
 from .encoders import Encoder, Values, as_inputs, evaluation_mode, place_of, represent
@@ -103,40 +102,40 @@ def similarity_rates(
     return xr.DataArray(rates, coords, ("end", "size", "test"), "rate")
 
 
-def map_correlation(first: ArrayLike, second: ArrayLike, *, kind: str = "pearson") -> float:
+def map_correlation(first: Values, second: Values, *, kind: str = "pearson") -> float:
     """Correlation of two encoders' scores of the same examples, over all examples and features.
 
-    kind : "pearson" or "spearman".
+    kind : "pearson" or "spearman". Tensors are compared where they are, on a GPU for instance.
 
     >>> round(map_correlation([[1.0, 2.0, 4.0]], [[2.0, 3.0, 9.0]], kind="spearman"), 3)
     1.0
     """
-    a, b = np.ravel(first), np.ravel(second)
+    a, b = (_tensor(scores).flatten() for scores in (first, second))
     if a.shape != b.shape:
-        raise ValueError(f"the scores have {a.size} and {b.size} entries: expected the same examples and features.")
-    if kind == "pearson":
-        return float(np.corrcoef(a, b)[0, 1])
-    if kind == "spearman":
-        return float(stats.spearmanr(a, b)[0])  # type: ignore[arg-type]
-    raise ValueError(f"kind={kind!r}: expected 'pearson' or 'spearman'.")
+        raise ValueError(
+            f"the scores have {a.numel()} and {b.numel()} entries: expected the same examples and features."
+        )
+    if kind not in ("pearson", "spearman"):
+        raise ValueError(f"kind={kind!r}: expected 'pearson' or 'spearman'.")
+    rows = torch.stack([a, b.to(a.device)] if kind == "pearson" else [_ranks(a), _ranks(b).to(a.device)])
+    return float(torch.corrcoef(rows)[0, 1])
 
 
-def unit_correlation(scores: ArrayLike) -> float:
+def unit_correlation(scores: Values) -> float:
     """Mean Pearson correlation between the maps of different units: scores (example, unit, ...).
 
     >>> unit_correlation(np.array([[[1.0, 2.0], [2.0, 4.0]]])) > 0.999
     True
     """
-    rows = np.moveaxis(np.asarray(scores), 1, 0).reshape(np.shape(scores)[1], -1)
-    constant = rows.std(1) == 0
-    rows = rows[~constant]  # a unit without a map has no correlation with any
+    rows = _tensor(scores).transpose(0, 1).flatten(1)
+    rows = rows[rows.amax(1) > rows.amin(1)]  # a unit without a map has no correlation with any
     if len(rows) < 2:
         return float("nan")
-    matrix = np.corrcoef(rows)
-    return float(matrix[~np.eye(len(rows), dtype=bool)].mean())
+    matrix = torch.corrcoef(rows)
+    return float(matrix[~torch.eye(len(rows), dtype=torch.bool, device=rows.device)].mean())
 
 
-def unit_entropy(scores: ArrayLike) -> float:
+def unit_entropy(scores: Values) -> float:
     """Over how many units the saliency of a feature is spread, in nats: 0 for one, the log of their number for all.
 
     scores : (example, unit, ...). The mean over the features that at least one unit is sensitive to of the entropy
@@ -145,8 +144,19 @@ def unit_entropy(scores: ArrayLike) -> float:
     >>> round(unit_entropy(np.array([[[1.0, 0.0, 2.0], [1.0, 0.0, 0.0]]])), 4)  # ln 2 and 0; the second is left out
     0.3466
     """
-    sizes: Tensor = torch.as_tensor(np.asarray(scores)).abs().double().flatten(2)
+    sizes = _tensor(scores).abs().flatten(2)
     total = sizes.sum(1)
     share = sizes / total[:, None].clamp_min(1e-300)
     entropy = -torch.special.xlogy(share, share).sum(1)
     return float(entropy[total > 0].mean())
+
+
+def _tensor(scores: Values) -> Tensor:
+    """Scores in double precision, where they are."""
+    return torch.as_tensor(scores if isinstance(scores, Tensor) else np.asarray(scores)).detach().double()
+
+
+def _ranks(values: Tensor) -> Tensor:
+    """Ranks from 1, the same for equal values: their mean."""
+    _, place, count = values.unique(return_inverse=True, return_counts=True)
+    return (count.cumsum(0) - (count - 1) / 2)[place]

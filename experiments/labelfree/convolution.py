@@ -1,0 +1,166 @@
+"""Convolutions with stride 2 as matrix products, so that a stack of models computes them fast.
+
+`torch.func.vmap` makes one grouped convolution of the convolutions of a stack, for which GPU libraries have slow
+kernels only. As matrix products a stack is a batch of them, which is what GPUs are best at.
+
+With stride 2 and a kernel of up to 4 x 4, cut the image into blocks of 2 x 2 pixels: an output looks at 2 x 2 blocks. Of
+the two ways to compute it, blocks side by side and then the product, or the product for every block and then a sum, the
+one that writes fewer numbers is taken.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+__all__ = ["as_products"]
+
+FEW = 32
+"""Channels: wider convolutions are fast as they are."""
+CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
+Map = Callable[[Tensor], Tensor]
+
+
+def as_products(module: nn.Module) -> nn.Module:
+    """A copy of a module with its convolutions as matrix products; parameters keep their names and values.
+
+    Only convolutions, plain and transposed, of few channels, with stride 2 and kernels of 3 x 3 or 4 x 4; others stay as
+    they are.
+
+    >>> layer, x = nn.Conv2d(3, 5, 4, 2, 1), torch.rand(2, 3, 8, 8)
+    >>> torch.allclose(as_products(layer)(x), layer(x), atol=1e-6)
+    True
+    """
+    return _replace(copy.deepcopy(module))
+
+
+def _replace(module: nn.Module) -> nn.Module:
+    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d) and _fits(module):
+        return _Convolution(module) if isinstance(module, nn.Conv2d) else _Transposed(module)
+    for name, child in list(module.named_children()):
+        setattr(module, name, _replace(child))
+    return module
+
+
+def _fits(layer: nn.Conv2d | nn.ConvTranspose2d) -> bool:
+    return (
+        layer.stride == (2, 2)
+        and layer.dilation == (1, 1)
+        and layer.groups == 1
+        and max(layer.in_channels, layer.out_channels) <= FEW
+        and layer.kernel_size in ((3, 3), (4, 4))
+        and layer.padding in ((0, 0), (1, 1))
+        and layer.padding_mode == "zeros"
+    )
+
+
+class _Convolution(nn.Module):
+    """What nn.Conv2d computes."""
+
+    def __init__(self, layer: nn.Conv2d):
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        self.kernel, self.padding = layer.kernel_size[0], int(layer.padding[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, input, height, width) -> (batch, output, height / 2, width / 2)."""
+        size = [(side + 2 * self.padding - self.kernel) // 2 + 1 for side in x.shape[2:]]
+        ends = [2 * (out + 1) - side - self.padding for out, side in zip(size, x.shape[2:], strict=True)]
+        x = pad(x.permute(0, 2, 3, 1), (0, 0, self.padding, ends[1], self.padding, ends[0]))
+        blocks = x.unflatten(2, (-1, 2)).unflatten(1, (-1, 2)).transpose(2, 3).flatten(3)  # (batch, row, column, 4 c)
+        weight, (out, inputs) = _corners(self.weight), self.weight.shape[:2]
+        if 4 * inputs < out:
+            y = _product(_Map.apply(blocks, _beside, _overlap), weight.permute(2, 4, 3, 5, 1, 0).reshape(-1, out))
+        else:
+            matrix = weight.permute(3, 5, 1, 2, 4, 0).reshape(4 * inputs, -1)
+            y = _Map.apply(_product(blocks, matrix).unflatten(-1, (4, out)), _sum, _spread)
+        return (y if self.bias is None else y + self.bias).permute(0, 3, 1, 2)
+
+
+class _Transposed(nn.Module):
+    """What nn.ConvTranspose2d computes."""
+
+    def __init__(self, layer: nn.ConvTranspose2d):
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        self.kernel, self.padding, self.more = layer.kernel_size[0], int(layer.padding[0]), layer.output_padding[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, input, height, width) -> (batch, output, 2 height, 2 width)."""
+        size = [2 * (side - 1) + self.kernel + self.more - 2 * self.padding for side in x.shape[2:]]
+        x, weight, (inputs, out) = x.permute(0, 2, 3, 1), _corners(self.weight), self.weight.shape[:2]
+        if 4 * out < inputs:
+            columns = _product(x, weight.permute(0, 2, 4, 3, 5, 1).reshape(inputs, -1))
+            blocks = _Map.apply(columns, _overlap, _beside)
+        else:
+            matrix = weight.permute(2, 4, 0, 3, 5, 1).reshape(4 * inputs, -1)
+            blocks = _product(_Map.apply(x, _spread, _sum).flatten(3), matrix)
+        y = blocks.unflatten(-1, (2, 2, out)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+        ends = [own + self.padding - side for own, side in zip(size, y.shape[1:3], strict=True)]
+        y = pad(y, (0, 0, -self.padding, ends[1], -self.padding, ends[0]))
+        return (y if self.bias is None else y + self.bias).permute(0, 3, 1, 2)
+
+
+def _corners(weight: Tensor) -> Tensor:
+    """A kernel, with zeros to 4 x 4, by blocks: (first, second, block row, row, block column, column)."""
+    more = 4 - weight.shape[-1]
+    return pad(weight, (0, more, 0, more)).unflatten(3, (2, 2)).unflatten(2, (2, 2))
+
+
+def _product(x: Tensor, matrix: Tensor) -> Tensor:
+    """(..., k) times (k, n), as one product of two matrices."""
+    return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def _beside(blocks: Tensor) -> Tensor:
+    """The four blocks that an output looks at, side by side: (b, row + 1, column + 1, k) -> (b, row, column, 4 k)."""
+    rows, columns = blocks.shape[1] - 1, blocks.shape[2] - 1
+    return torch.cat([blocks[:, r : r + rows, c : c + columns] for r, c in CORNERS], -1)
+
+
+def _overlap(columns: Tensor) -> Tensor:
+    """Its transpose: what four outputs give to a block, summed."""
+    b, rows, cols, k = columns.shape
+    out = columns.new_zeros(b, rows + 1, cols + 1, k // 4)
+    for (r, c), part in zip(CORNERS, columns.chunk(4, -1), strict=True):
+        out[:, r : r + rows, c : c + cols] += part
+    return out
+
+
+def _sum(parts: Tensor) -> Tensor:
+    """An output from what four blocks give to it: (b, row + 1, column + 1, 4, k) -> (b, row, column, k)."""
+    rows, columns = parts.shape[1] - 1, parts.shape[2] - 1
+    one, two, three, four = (parts[:, r : r + rows, c : c + columns, 2 * r + c] for r, c in CORNERS)
+    return (one + two) + (three + four)
+
+
+def _spread(x: Tensor) -> Tensor:
+    """Its transpose: each output at the four blocks that it looks at."""
+    b, rows, columns, k = x.shape
+    out = x.new_zeros(b, rows + 1, columns + 1, 4, k)
+    for r, c in CORNERS:
+        out[:, r : r + rows, c : c + columns, 2 * r + c] = x
+    return out
+
+
+class _Map(torch.autograd.Function):
+    """A linear map that is given with its transpose; autograd would find the transpose, but a slower one."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, there: Map, back: Map) -> Tensor:
+        return there(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.maps = inputs[1:]
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        there, back = ctx.maps
+        return _Map.apply(gradient, back, there), None, None
