@@ -3,7 +3,8 @@
 Contrastive influence (`explain.contrastive_examples`) beside retraining: the recording is cut into blocks, one
 model is trained without each, all as one stack on a CPU with the same batches up to the block, and the loss of
 every block under every model is compared with that of models trained on everything. On simulated box data, where
-the truth is known, and on a real rat on a linear track.
+the truth is known, and on a real rat on a linear track. Beside it ECIF (Hu et al. 2024, arXiv:2411.11667), which follows
+the two roles of an example, in a positive pair and as a negative, apart and to first order; and each role alone.
 
 On the box data also the label-free explanation of time steps: its mean size over time is a score for each channel
 and space, whose auROC against the truth stands beside those of the library's own maps.
@@ -18,13 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import stats
 from torch import Tensor
 
 import ascribo as asc
 from ascribo import explain
 from ascribo.data.segments import segment_bounds
-from ascribo.explain.example_contrastive import ContrastiveLoss, draw_comparisons
+from ascribo.explain.example_contrastive import ContrastiveLoss, draw_comparisons, solve
 from ascribo.metrics import auroc
 from ascribo.model.fitting import prepare
 from ascribo.spaces.pairs import Pairs
@@ -38,8 +38,13 @@ from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation import track
 
-__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "leave_out", "problem", "run", "tables"]
+from .block_agreement import matrix_correlation, rank_correlation
 
+__all__ = ["FULL", "QUICK", "by_role", "cases", "conclude", "draw", "leave_out", "problem", "run", "tables"]
+
+ROLES = ("reference", "positive", "pair", "negative", "ECIF")
+SMALL = 1e-4
+"""Change of a weight that derivatives are taken with, in double precision."""
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
 
 FULL = {
@@ -190,7 +195,7 @@ def _influence(
     comparisons = draw_comparisons(data, spaces, labels, references=references, random_state=1)
     edges = [torch.from_numpy(edge).to(where) for edge in segment_bounds(data.epochs)]
     own = torch.from_numpy(labels[comparisons.references])
-    retrained, predicted = [], []
+    retrained, predicted, roles = [], [], []
     for model_seed in seeds:
         losses = {}
         for k, (name, other) in enumerate(stack):
@@ -210,12 +215,48 @@ def _influence(
             _as_fitted(prepared, whole), data, blocks=labels, references=references
         )
         predicted.append(scores.values)
+        own_draws = draw_comparisons(data, spaces, labels, references=references)
+        training = ContrastiveLoss(
+            *(known.module, spaces, known.objectives, {n: v[0] for n, v in whole.items()}),
+            lambda index: _gather(known, X, index, edges),
+            own_draws,
+        )
+        roles.append(by_role(training, labels))
     return {
         "time_steps": len(data),
         "models": len(stack),
         "predicted": _rounded(np.mean(predicted, 0)),
         "retrained": _rounded(np.mean(retrained, 0)),
+        "by_role": {role: _rounded(np.mean([one[role] for one in roles], 0)) for role in ROLES},
     }
+
+
+def by_role(loss: ContrastiveLoss, blocks: np.ndarray) -> dict[str, np.ndarray]:
+    """What the influence of blocks is in each of their roles, to first order: each (test block, block left out).
+
+    The loss with the weight of a block at 1 - ε in one role, as references, as positives or as negatives, and its
+    derivative by ε. ECIF (Hu et al. 2024, arXiv:2411.11667) is the sum of that as a pair, references and positives, and
+    that as negatives.
+    """
+    names, own = np.unique(blocks[blocks >= 0]), blocks[loss.comparisons.references]
+    every = torch.ones(len(own), dtype=torch.float64, device=loss.x.device)
+    all_steps = loss.kept(np.ones(len(blocks)))
+    whole = loss.gradient(every)
+    change: dict[str, list[Tensor]] = {"reference": [], "positive": [], "negative": []}
+    for name in names:
+        less = loss.kept(1 - SMALL * (blocks == name))
+        weight = 1 - SMALL * torch.from_numpy(own == name).to(every)
+        for role, after in (
+            ("reference", loss.gradient(weight)),
+            ("positive", loss.gradient(every, less, all_steps)),
+            ("negative", loss.gradient(every, all_steps, less)),
+        ):
+            change[role].append((whole - after) / SMALL)
+    wanted = torch.stack([loss.gradient(torch.from_numpy(own == name).to(every)) for name in names])
+    _, solved = solve(loss, wanted, None, 500, 1e-4)
+    found = {role: (solved @ torch.stack(rows).mT).cpu().numpy() for role, rows in change.items()}
+    found["pair"] = found["reference"] + found["positive"]
+    return {**found, "ECIF": found["pair"] + found["negative"]}
 
 
 def _rounded(matrix: np.ndarray) -> list[list[float]]:
@@ -251,48 +292,6 @@ def _as_fitted(prepared: Any, parameters: dict[str, Tensor]) -> Any:
     )
 
 
-def _correlation(guess: np.ndarray, truth: np.ndarray, orders: int) -> dict[str, float]:
-    """Spearman's correlation over blocks, and its p-value from random orders of the blocks."""
-    one, other = (_standard(stats.rankdata(values)) for values in (guess, truth))
-    rng = np.random.default_rng(0)
-    null = np.array([rng.permutation(one) @ other for _ in range(orders)])
-    return _verdict(float(one @ other), null, len(guess))
-
-
-def _matrix_correlation(
-    guess: np.ndarray, truth: np.ndarray, orders: int, *, diagonal: bool = True
-) -> dict[str, float]:
-    """The same for all pairs of blocks, the blocks left out put into random order as a whole.
-
-    Each test block's row is taken relative to its mean, so that blocks that all models find hard do not count.
-    """
-    kept = np.ones(guess.shape, bool) if diagonal else ~np.eye(len(guess), dtype=bool)
-
-    def ranks(matrix: np.ndarray) -> np.ndarray:
-        values, out = np.where(kept, matrix, np.nan), np.zeros(matrix.shape)
-        out[kept] = _standard(stats.rankdata((values - np.nanmean(values, 1, keepdims=True))[kept]))
-        return out
-
-    one, other = ranks(guess), ranks(truth)
-    rng = np.random.default_rng(0)
-    null = []
-    for _ in range(orders):
-        order = rng.permutation(len(guess))
-        # both axes together: who is left out keeps who it is
-        null.append((one[:, order] * other).sum() if diagonal else (one[order][:, order] * other).sum())
-    return _verdict(float((one * other).sum()), np.array(null), int(kept.sum()))
-
-
-def _standard(ranks: np.ndarray) -> np.ndarray:
-    """With mean 0 and length 1, so that products are correlations."""
-    centred = ranks - ranks.mean()
-    return centred / np.linalg.norm(centred)
-
-
-def _verdict(rho: float, null: np.ndarray, count: int) -> dict[str, float]:
-    return {"rho": rho, "p": float((1 + np.sum(null >= rho)) / (1 + len(null))), "n": count}
-
-
 def _channels(device: str, seed: int, steps: int, **_: Any) -> Row:
     """auROC of the mean size of label-free scores against the truth, beside the maps' own."""
     data = asc.simulate.box(observed=2, hidden=2, steps=10_000, seed=seed)
@@ -320,18 +319,26 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     for (part, seed, length), rows in groups.items():
         guess, each = np.mean([r["predicted"] for r in rows], 0), np.array([r["retrained"] for r in rows])
         truth, half = each.mean(0), len(each) // 2
-        one, two = (each[:half].mean(0), each[half:].mean(0)) if half else (truth, truth)
+        first, second = (each[:half].mean(0), each[half:].mean(0)) if half else (truth, truth)
+        roles = {role: np.mean([r["by_role"][role] for r in rows], 0) for role in ROLES}
         found.append(
             {
                 **{"part": part, "seed": seed, "length": length, "time_steps": rows[0]["time_steps"]},
+                "by_role": {
+                    role: {
+                        "own": rank_correlation(np.diag(one), np.diag(truth), orders),
+                        "others": matrix_correlation(one, truth, orders, diagonal=False),
+                    }
+                    for role, one in roles.items()
+                },
                 "models": sum(r["models"] for r in rows),
-                "own": _correlation(np.diag(guess), np.diag(truth), orders),
-                "others": _matrix_correlation(guess, truth, orders, diagonal=False),
-                "all": _matrix_correlation(guess, truth, orders),
+                "own": rank_correlation(np.diag(guess), np.diag(truth), orders),
+                "others": matrix_correlation(guess, truth, orders, diagonal=False),
+                "all": matrix_correlation(guess, truth, orders),
                 "halves": {
-                    "own": _correlation(np.diag(one), np.diag(two), 1)["rho"],
-                    "others": _matrix_correlation(one, two, 1, diagonal=False)["rho"],
-                    "all": _matrix_correlation(one, two, 1)["rho"],
+                    "own": rank_correlation(np.diag(first), np.diag(second), 1)["rho"],
+                    "others": matrix_correlation(first, second, 1, diagonal=False)["rho"],
+                    "all": matrix_correlation(first, second, 1)["rho"],
                 },
             }
         )
@@ -356,11 +363,25 @@ def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
                 }
             )
     shown = {"influence of a block beside retraining without it": pd.DataFrame(lines)}
+    shown["the same by role, to first order: rank correlation for other blocks (p)"] = pd.DataFrame(
+        [
+            {
+                "data": f"{found['part']} {found['seed']}, {found['time_steps']} time steps",
+                "all roles, exactly": _shown(found["others"]),
+                **{role: _shown(value["others"]) for role, value in found["by_role"].items()},
+            }
+            for found in result["agreement"]
+        ]
+    )
     scores = [{"box": row["seed"], **row["auroc"]} for row in result["rows"] if "auroc" in row]
     if scores:
         table = pd.DataFrame(scores).set_index("box").T.round(3).rename_axis("scores").reset_index()
         shown["box: channels that carry position, auROC against the truth"] = table
     return shown
+
+
+def _shown(value: dict[str, float]) -> str:
+    return f"{value['rho']:.2f} ({value['p']:.4f})"
 
 
 def draw(result: dict[str, Any]):

@@ -71,7 +71,9 @@ class _Convolution(nn.Module):
         size = [(side + 2 * self.padding - self.kernel) // 2 + 1 for side in x.shape[2:]]
         ends = [2 * (out + 1) - side - self.padding for out, side in zip(size, x.shape[2:], strict=True)]
         x = pad(x.permute(0, 2, 3, 1), (0, 0, self.padding, ends[1], self.padding, ends[0]))
-        blocks = x.unflatten(2, (-1, 2)).unflatten(1, (-1, 2)).transpose(2, 3).flatten(3)  # (batch, row, column, 4 c)
+        blocks = (
+            x.unflatten(2, (-1, 2)).unflatten(1, (-1, 2)).transpose(2, 3).flatten(3)
+        )  # (batch, row, column, 4 c)
         weight, (out, inputs) = _corners(self.weight), self.weight.shape[:2]
         if 4 * inputs < out:
             y = _product(_Map.apply(blocks, _beside, _overlap), weight.permute(2, 4, 3, 5, 1, 0).reshape(-1, out))

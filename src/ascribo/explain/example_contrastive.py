@@ -8,9 +8,10 @@ loss F to F₋, and what this does to the loss L of other time steps is, to firs
     L after - L before ≈ ⟨∇L, (H + δ)⁻¹ (∇F - ∇F₋)⟩,
 
 with H the Gauss-Newton curvature of F, of the logits that each reference is compared by. (Both gradients, because
-training ends near a minimum, not in it: what they have in common is not due to the block.) Deng et al. (2024,
-arXiv:2412.01335) treat losses that are no sum over examples in general; for pairs of images see Hu et al. (2024,
-arXiv:2411.11667) and Harilal et al. (2024, arXiv:2412.17170).
+training ends near a minimum, not in it: what they have in common is not due to the block.) The difference of the two
+gradients is what Deng et al. (2024, arXiv:2412.01335) take for losses that are no sum over examples; Hu et al. (2024,
+arXiv:2411.11667) take its first order, for a pair of image and text as a positive and as a negative apart. For augmented
+views of images see Harilal et al. (2024, arXiv:2412.17170).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .encoders import Fitted
 from .example_influence import conjugate_gradients
 from .feature_importance import fitted_model, recording_for
 
-__all__ = ["ContrastiveLoss", "contrastive_examples", "draw_comparisons"]
+__all__ = ["ContrastiveLoss", "contrastive_examples", "draw_comparisons", "solve"]
 
 REFERENCES_AT_ONCE = 256
 WRITTEN_OUT = 4096
@@ -146,10 +147,11 @@ class ContrastiveLoss:
         """ψ of some references and all negatives: (row, negative)."""
         return _similarities(z[self.reference[rows]], z[self.negative], objective)
 
-    def losses(self, theta: Tensor, kept: Tensor | None = None) -> Tensor:
+    def losses(self, theta: Tensor, kept: Tensor | None = None, kept_negatives: Tensor | None = None) -> Tensor:
         """(reference,) losses, summed over objectives.
 
-        kept : (step,) 0 for time steps that are neither positives nor negatives; None keeps all.
+        kept : (step,) 0 for time steps that are neither positives nor negatives, or weights from 0 to 1; None keeps
+        all. kept_negatives : other weights for them as negatives.
         """
         z = self.embed(theta)
         rows = torch.arange(len(self.reference), device=z.device)
@@ -163,17 +165,17 @@ class ContrastiveLoss:
                 total = total - attraction.mean(1) + logits.logsumexp(1) - np.log(logits.shape[1])
             else:
                 share = kept[near]
-                weight = kept[self.negative]
+                weight = (kept if kept_negatives is None else kept_negatives)[self.negative]
                 some = share.sum(1)
                 mean = (attraction * share).sum(1) / some.clamp_min(1)
                 spread = (logits + weight.log()).logsumexp(1) - weight.sum().log()
                 total = total + (spread - mean) * (some > 0)
         return total
 
-    def gradient(self, weight: Tensor, kept: Tensor | None = None) -> Tensor:
+    def gradient(self, weight: Tensor, kept: Tensor | None = None, kept_negatives: Tensor | None = None) -> Tensor:
         """∇ of the mean loss of references with weights (reference,): (parameter,)."""
         share = weight / weight.sum()
-        return grad(lambda theta: (self.losses(theta, kept) * share).sum())(self.theta)
+        return grad(lambda theta: (self.losses(theta, kept, kept_negatives) * share).sum())(self.theta)
 
     def curvature(self, vectors: Tensor) -> Tensor:
         """Gauss-Newton curvature of the mean loss times vectors (vector, parameter)."""
@@ -313,13 +315,13 @@ def contrastive_examples(
         if not weight.sum() > 0:
             raise ValueError(f"test block {name} has no time step with a positive: make it longer.")
         wanted.append(asked.gradient(weight))
-    damping, solved = _solve(training, torch.stack(wanted), damping, iterations, tolerance)
+    damping, solved = solve(training, torch.stack(wanted), damping, iterations, tolerance)
     scores = (solved @ torch.stack(removed).mT).cpu().numpy()
     about = {"method": "influence", "damping": float(damping), "seed": seed}
     return xr.DataArray(scores, {"test": test_names, "train": names}, ("test", "train"), "score", about)
 
 
-def _solve(
+def solve(
     loss: ContrastiveLoss, vectors: Tensor, damping: float | None, iterations: int, tolerance: float
 ) -> tuple[float, Tensor]:
     """δ and (H + δ)⁻¹ v: with H written out for small encoders, by conjugate gradients for large ones."""

@@ -146,3 +146,25 @@ def test_quick_forms_end_in_tables(experiment, options, tmp_path):
     assert (tmp_path / f"{result['experiment']}.json").exists() and (
         tmp_path / f"{result['experiment']}.png"
     ).exists()
+
+
+def test_roles_to_first_order_are_the_exact_influence_for_small_blocks():
+    """With the draws of one recording, many blocks: leaving one out is a small change, and the first order is near."""
+    recording, spaces, labels = blocks.problem("box", 0, 600, 30)
+    prepared, parameters, _ = blocks.leave_out(
+        recording, spaces, np.where(labels < 1, labels, 1), steps=40, batch=64, seeds=[0], widths=(4,)
+    )
+    whole = {name: value[:1] for name, value in parameters.items()}
+    exact = blocks.explain.contrastive_examples(
+        blocks._as_fitted(prepared, whole), recording, blocks=labels, references=300
+    ).values
+    known, edges = prepared.problem, [torch.from_numpy(e) for e in blocks.segment_bounds(recording.epochs)]
+    loss = blocks.ContrastiveLoss(
+        *(known.module, spaces, known.objectives, {n: v[0] for n, v in whole.items()}),
+        lambda index: blocks._gather(known, torch.as_tensor(known.X), index, edges),
+        blocks.draw_comparisons(recording, spaces, labels, references=300),
+    )
+    found = blocks.by_role(loss, labels)
+    assert np.corrcoef(found["ECIF"].ravel(), exact.ravel())[0, 1] > 0.98
+    np.testing.assert_allclose(found["ECIF"], sum(found[k] for k in ("reference", "positive", "negative")))
+    assert np.corrcoef(found["negative"].ravel(), exact.ravel())[0, 1] < 0.9  # one role alone is another number

@@ -64,7 +64,7 @@ def test_recorded_steps_train_as_the_cpu_does():
     torch.testing.assert_close(  # matrix products of the recorded step have ten bits
         torch.tensor(device.test_losses), torch.tensor(host.test_losses), rtol=2e-2, atol=0
     )
-    assert all(after[0] < before[0] for before, after in zip(device.test_losses[2:], device.test_losses[4:]))  # noqa: B905
+    assert device.test_losses[-1][0] < 0.9 * device.test_losses[4][0]  # steps played back train on
     again = _autoencoders("cuda")
     torch.testing.assert_close(torch.tensor(again.test_losses), torch.tensor(device.test_losses), rtol=1e-3, atol=0)
 
