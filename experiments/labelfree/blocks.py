@@ -3,8 +3,9 @@
 Contrastive influence (`explain.contrastive_examples`) beside retraining: the recording is cut into blocks, one
 model is trained without each, all as one stack on a CPU with the same batches up to the block, and the loss of
 every block under every model is compared with that of models trained on everything. On simulated box data, where
-the truth is known, and on a real rat on a linear track. Beside it ECIF (Hu et al. 2024, arXiv:2411.11667), which follows
-the two roles of an example, in a positive pair and as a negative, apart and to first order; and each role alone.
+the truth is known, and on a real rat on a linear track. Beside it ECIF (Hu et al. 2024, arXiv:2411.11667), which
+follows the two roles of an example, in a positive pair and as a negative, apart and to first order; and each role
+alone.
 
 On the box data also the label-free explanation of time steps: its mean size over time is a score for each channel
 and space, whose auROC against the truth stands beside those of the library's own maps.
@@ -235,8 +236,8 @@ def by_role(loss: ContrastiveLoss, blocks: np.ndarray) -> dict[str, np.ndarray]:
     """What the influence of blocks is in each of their roles, to first order: each (test block, block left out).
 
     The loss with the weight of a block at 1 - ε in one role, as references, as positives or as negatives, and its
-    derivative by ε. ECIF (Hu et al. 2024, arXiv:2411.11667) is the sum of that as a pair, references and positives, and
-    that as negatives.
+    derivative by ε. ECIF (Hu et al. 2024, arXiv:2411.11667) is the sum of that as a pair, references and positives,
+    and that as negatives.
     """
     names, own = np.unique(blocks[blocks >= 0]), blocks[loss.comparisons.references]
     every = torch.ones(len(own), dtype=torch.float64, device=loss.x.device)

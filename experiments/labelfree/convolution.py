@@ -3,9 +3,9 @@
 `torch.func.vmap` makes one grouped convolution of the convolutions of a stack, for which GPU libraries have slow
 kernels only. As matrix products a stack is a batch of them, which is what GPUs are best at.
 
-With stride 2 and a kernel of up to 4 x 4, cut the image into blocks of 2 x 2 pixels: an output looks at 2 x 2 blocks. Of
-the two ways to compute it, blocks side by side and then the product, or the product for every block and then a sum, the
-one that writes fewer numbers is taken.
+With stride 2 and a kernel of up to 4 x 4, cut the image into blocks of 2 x 2 pixels: an output looks at 2 x 2
+blocks. Of the two ways to compute it, blocks side by side and then the product, or the product for every block and
+then a sum, the one that writes fewer numbers is taken.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Map = Callable[[Tensor], Tensor]
 def as_products(module: nn.Module) -> nn.Module:
     """A copy of a module with its convolutions as matrix products; parameters keep their names and values.
 
-    Only convolutions, plain and transposed, of few channels, with stride 2 and kernels of 3 x 3 or 4 x 4; others stay as
-    they are.
+    Only convolutions, plain and transposed, of few channels, with stride 2 and kernels of 3 x 3 or 4 x 4; others
+    stay as they are.
 
     >>> layer, x = nn.Conv2d(3, 5, 4, 2, 1), torch.rand(2, 3, 8, 8)
     >>> torch.allclose(as_products(layer)(x), layer(x), atol=1e-6)
@@ -119,7 +119,7 @@ def _product(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _beside(blocks: Tensor) -> Tensor:
-    """The four blocks that an output looks at, side by side: (b, row + 1, column + 1, k) -> (b, row, column, 4 k)."""
+    """The four blocks that an output looks at, side by side: (b, row + 1, column + 1, k) -> (b, row, column, 4k)."""
     rows, columns = blocks.shape[1] - 1, blocks.shape[2] - 1
     return torch.cat([blocks[:, r : r + rows, c : c + columns] for r, c in CORNERS], -1)
 

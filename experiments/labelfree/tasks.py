@@ -49,7 +49,8 @@ def pretext_models(
 ) -> training.Run:
     """A model for each task and seed, as one stack: Adam, rate 1e-3, weight decay 1e-5, patience 10.
 
-    tasks, seeds : one for each model. Classifiers are of another shape than autoencoders, and trained by themselves.
+    tasks, seeds : one for each model. Classifiers are of another shape than autoencoders, and trained by
+    themselves.
     """
     x, labels = torch.from_numpy(images.train).to(device), torch.from_numpy(images.train_labels).to(device)
     held, held_labels = torch.from_numpy(images.test).to(device), torch.from_numpy(images.test_labels).to(device)

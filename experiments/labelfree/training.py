@@ -1,9 +1,9 @@
 """Training for the encoders of this folder: Adam, early stopping by the test loss, runs as a stack.
 
 The library's own loop is for contrastive pairs of time steps; these models have other losses, but the same idea:
-the parameters of all runs are stacked, and one step serves all of them (`torch.func.vmap`, with convolutions as matrix
-products). On a GPU a step is recorded once and played back (a CUDA graph): these networks are so small that starting
-kernels would take longer than computing.
+the parameters of all runs are stacked, and one step serves all of them (`torch.func.vmap`, with convolutions as
+matrix products). On a GPU a step is recorded once and played back (a CUDA graph): these networks are so small that
+starting kernels would take longer than computing.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def train(
     """Train models of one architecture together, each on its own batches, and keep the best epoch of each.
 
     examples : how many there are to train on. batch : makes the inputs of a step. test : the inputs of the test
-    loss, in parts, with the model axis first. budget : seconds after which no further epoch begins. short : on a GPU,
-    products and activations as bfloat16, which halves the memory that a step moves; parameters stay float32.
+    loss, in parts, with the model axis first. budget : seconds after which no further epoch begins. short : on a
+    GPU, products and activations as bfloat16, which halves the memory that a step moves; parameters stay float32.
     """
     began = time.monotonic()
     count, draws = len(models), torch.Generator(device).manual_seed(seed)

@@ -45,8 +45,8 @@ FULL = {
     "together": 120,
     "budget": 86_400,
 }
-"""`sprites` : images of an epoch, drawn anew from nine tenths of the grid. `together` : models in a stack. `budget` bounds
-the seconds of the training of one stack."""
+"""`sprites` : images of an epoch, drawn anew from nine tenths of the grid. `together` : models in a stack.
+`budget` bounds the seconds of the training of one stack."""
 QUICK = {"runs": 1, "images": 256, "sprites": 128, "test": 50, "epochs": 1, "samples": 5}
 BATCH = 64
 
@@ -116,7 +116,7 @@ def _stack(name: str, models: list[tuple[str, float, int]], device: str, **plan:
 
 
 def _mnist(where: torch.device, **plan: Any):
-    """Name, training images by their numbers, test images in a frame of 32 x 32, and how many there are to train on."""
+    """Name, training images by their numbers, test images framed to 32 x 32, and how many to train on there are."""
     data = images(plan["images"], plan["test"])
     own, test = (pad(torch.from_numpy(v), [2] * 4).to(where) for v in (data.train, data.test))
     return data.name, lambda index, draws: own[index], test, len(own)

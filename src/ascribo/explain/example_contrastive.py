@@ -8,10 +8,10 @@ loss F to F₋, and what this does to the loss L of other time steps is, to firs
     L after - L before ≈ ⟨∇L, (H + δ)⁻¹ (∇F - ∇F₋)⟩,
 
 with H the Gauss-Newton curvature of F, of the logits that each reference is compared by. (Both gradients, because
-training ends near a minimum, not in it: what they have in common is not due to the block.) The difference of the two
-gradients is what Deng et al. (2024, arXiv:2412.01335) take for losses that are no sum over examples; Hu et al. (2024,
-arXiv:2411.11667) take its first order, for a pair of image and text as a positive and as a negative apart. For augmented
-views of images see Harilal et al. (2024, arXiv:2412.17170).
+training ends near a minimum, not in it: what they have in common is not due to the block.) The difference of the
+two gradients is what Deng et al. (2024, arXiv:2412.01335) take for losses that are no sum over examples; Hu et al.
+(2024, arXiv:2411.11667) take its first order, for a pair of image and text as a positive and as a negative apart.
+For augmented views of images see Harilal et al. (2024, arXiv:2412.17170).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Images of which every factor is known: a grid like that of dSprites (Matthey et al. 2017), drawn here.
 
-Three shapes, six scales, forty orientations and 32 x 32 positions: 737,280 images of 64 x 64 pixels, 0 or 1. They are
-drawn when they are asked for, on the CPU or a GPU, and never all at once. The outlines are our own, so images are not
-equal to those of dSprites pixel by pixel: they are called dSprites-like.
+Three shapes, six scales, forty orientations and 32 x 32 positions: 737,280 images of 64 x 64 pixels, 0 or 1. They
+are drawn when they are asked for, on the CPU or a GPU, and never all at once. The outlines are our own, so images
+are not equal to those of dSprites pixel by pixel: they are called dSprites-like.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ RADIUS = 15.0
 class Sprites:
     """The grid of images; `ascribo.simulate.sprites` makes one.
 
-    stamps : (shape x scale x orientation, 33, 33), every sprite without its place, a row and a column of zeros after.
+    stamps : (shape x scale x orientation, 33, 33), every sprite without its place, a row and a column of zeros
+    after.
     """
 
     stamps: Tensor
@@ -60,7 +61,7 @@ class Sprites:
         return number
 
     def latents(self, factors: Tensor | ArrayLike) -> Tensor:
-        """What the factors (..., 5) stand for: shape 0 to 2, scale 0.5 to 1, angle in radians, x and y from 0 to 1."""
+        """What factors (..., 5) stand for: shape 0 to 2, scale 0.5 to 1, angle in radians, x and y from 0 to 1."""
         values = self._checked(factors).float()
         step = torch.tensor([1.0, 0.1, 2 * math.pi / 40, 1 / 31, 1 / 31], device=values.device)
         first = torch.tensor([0.0, 0.5, 0.0, 0.0, 0.0], device=values.device)
@@ -115,10 +116,10 @@ class Sprites:
 def sprites(device: str | torch.device = "cpu") -> Sprites:
     """A square, an ellipse or a heart, of some size, turned, at some place: images with five known factors.
 
-    The grid is that of dSprites: 3 shapes, 6 scales (0.5 to 1), 40 orientations, 32 x 32 positions a pixel apart. Two
-    things to know. Orientations here are 40 equal turns, the last one short of a whole turn (dSprites counts 0 and 2π
-    both). And a square looks the same after a quarter of a turn, an ellipse after a half: for them the orientation
-    cannot be told from the image.
+    The grid is that of dSprites: 3 shapes, 6 scales (0.5 to 1), 40 orientations, 32 x 32 positions a pixel apart.
+    Two things to know. Orientations here are 40 equal turns, the last one short of a whole turn (dSprites counts 0
+    and 2π both). And a square looks the same after a quarter of a turn, an ellipse after a half: for them the
+    orientation cannot be told from the image.
 
     device : where images are drawn, "cpu" or a GPU.
 

@@ -149,7 +149,7 @@ def test_quick_forms_end_in_tables(experiment, options, tmp_path):
 
 
 def test_roles_to_first_order_are_the_exact_influence_for_small_blocks():
-    """With the draws of one recording, many blocks: leaving one out is a small change, and the first order is near."""
+    """Leaving out one of many blocks is a small change, so that the first order is near."""
     recording, spaces, labels = blocks.problem("box", 0, 600, 30)
     prepared, parameters, _ = blocks.leave_out(
         recording, spaces, np.where(labels < 1, labels, 1), steps=40, batch=64, seeds=[0], widths=(4,)

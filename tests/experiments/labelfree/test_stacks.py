@@ -102,7 +102,8 @@ class _Last(nn.Module):
 def test_every_step_draws_new_numbers(device):
     zero = torch.zeros(1, 1, device=device)
     done = training.train(
-        [_Last()], 1, lambda index, draws: (torch.randn(1, 1, generator=draws, device=device),), lambda draws: [(zero,)],
+        [_Last()], 1, lambda index, draws: (torch.randn(1, 1, generator=draws, device=device),),
+        lambda draws: [(zero,)],
         epochs=12, batch_size=1, patience=12, rate=0.5, device=torch.device(device), optimizer=torch.optim.SGD,
     )  # fmt: skip
     assert len({value[0] for value in done.test_losses}) == 12
