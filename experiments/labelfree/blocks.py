@@ -217,12 +217,12 @@ def _influence(
         )
         predicted.append(scores.values)
         own_draws = draw_comparisons(data, spaces, labels, references=references)
-        training = ContrastiveLoss(
+        whole_loss = ContrastiveLoss(
             *(known.module, spaces, known.objectives, {n: v[0] for n, v in whole.items()}),
             lambda index: _gather(known, X, index, edges),
             own_draws,
         )
-        roles.append(by_role(training, labels))
+        roles.append(by_role(whole_loss, labels))
     return {
         "time_steps": len(data),
         "models": len(stack),

@@ -119,7 +119,7 @@ def _product(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _beside(blocks: Tensor) -> Tensor:
-    """The four blocks that an output looks at, side by side: (b, row + 1, column + 1, k) -> (b, row, column, 4k)."""
+    """The four blocks of an output side by side: (batch, row + 1, column + 1, k) -> (batch, row, column, 4 k)."""
     rows, columns = blocks.shape[1] - 1, blocks.shape[2] - 1
     return torch.cat([blocks[:, r : r + rows, c : c + columns] for r, c in CORNERS], -1)
 
