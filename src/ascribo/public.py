@@ -1,6 +1,6 @@
 """What `import ascribo` offers. `ascribo/__init__.py` imports it when the first of these names is used."""
 
-from . import attribution, cells, evidence, explain, figures, metrics, simulate
+from . import attribution, cells, evidence, explain, figures, metrics, report, simulate
 from .data.formats import annotate, from_pynapple, to_pynapple
 from .data.preprocessing import Treatment
 from .data.read import read
@@ -50,6 +50,7 @@ __all__ = [
     "load",
     "metrics",
     "read",
+    "report",
     "screen",
     "select_dimension",
     "shift_test",

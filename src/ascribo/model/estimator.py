@@ -28,6 +28,7 @@ from ..data.segments import evenly
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
+from ..support.files import check_writable
 from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints
 from ..training.dispatch import train
@@ -47,6 +48,7 @@ from .input_checks import (
 )
 from .number_of_seeds import describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
+from .reporting import written
 from .saving import save
 
 __all__ = ["ContrastiveEmbedding"]
@@ -360,6 +362,37 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 stacklevel=2,
             )
         return maps
+
+    def report(
+        self,
+        X: Any,
+        path: str | Path,
+        y: Any = None,
+        *,
+        maps: AttributionMaps | None = None,
+        shift: pd.DataFrame | None = None,
+        title: str | None = None,
+        q: float = 0.05,
+    ) -> Path:
+        """Write one HTML file that says which channels carry which space, how sure that is, and whether to trust it.
+
+        The file needs no network and no other file. `docs/report.md` says how to read it.
+
+        Parameters
+        ----------
+        X, y : the recording, as for `attribute`.
+        path : the file to write, such as "report.html".
+        maps : what `attribute` gave for this recording; None: it is asked now.
+        shift : what `ascribo.shift_test` gave for this model and recording, if it was run.
+        title : None: the question that the report answers.
+        q : false discovery rate of the calls within each space.
+        """
+        recording = self._check(X, y)
+        check_writable(path)
+        if maps is None:
+            say("attributing the spaces to the channels", bool(self.progress))
+            maps = self.attribute(X, y)
+        return written(self, recording, Path(path), maps=maps, shift=shift, title=title, q=q)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted model to a folder; `ascribo.load` reads it.

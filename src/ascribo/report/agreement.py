@@ -1,0 +1,49 @@
+"""Whether seeds agree: on the embedding, and on which channels carry what."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..attribution.maps import AttributionMaps
+from ..evidence.stability import consistency, map_consistency
+from ..model.estimator import ContrastiveEmbedding
+from ..spaces.base import layout, reported
+
+__all__ = ["AGREE", "seed_agreement"]
+
+AGREE = 0.7
+"""R² between embeddings, or rank correlation between maps, of two seeds, from which on they agree."""
+
+
+def seed_agreement(model: ContrastiveEmbedding, maps: AttributionMaps, z: np.ndarray) -> list[dict[str, Any]]:
+    """For each space how far seeds agree: `embedding`, R² after the best linear map, and `map`, the rank correlation
+    of scores over channels; each with the lowest of all pairs and their mean. None where it is not known.
+
+    z : (seed, time, dim), the embedding of each seed.
+    """
+    slices, usable = layout(model.model_.spaces), model.model_.usable
+    names = list(model.model_.spaces)
+    rows = []
+    for name in reported(model.model_.spaces):
+        kept = np.flatnonzero(usable[:, names.index(name)])
+        row: dict[str, Any] = {"space": name, "seeds": len(kept), "embedding": None, "map": None}
+        if len(kept) > 1:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                r2 = consistency(list(z[kept][..., slices[name]]))["r2"].to_numpy()
+            row["embedding"] = _summary(r2)
+        if maps.blocks is not None and name in maps.blocks["space"].values and maps.blocks.sizes["seed"] > 1:
+            scores = maps.blocks.sel(space=[name]).mean("block").transpose("seed", "channel", "space")
+            scores = scores[np.isfinite(scores.values).all((1, 2))]
+            if len(scores) > 1 and scores.sizes["channel"] > 2:
+                row["map"] = _summary(map_consistency(list(scores))["spearman"].to_numpy())
+        rows.append(row)
+    return rows
+
+
+def _summary(values: np.ndarray) -> dict[str, float] | None:
+    known = values[np.isfinite(values)]
+    return {"lowest": float(known.min()), "mean": float(known.mean())} if len(known) else None
