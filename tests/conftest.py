@@ -43,6 +43,7 @@ THOROUGH = (
     "model/test_generative_process_inversion.py",
     "model/test_nuisance.py",
     "model/test_sklearn.py",
+    "report",
     "screening",
     "simulate/test_navigation.py",
     "simulate/test_generative_process.py",

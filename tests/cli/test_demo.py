@@ -76,7 +76,7 @@ def test_what_the_command_says(told):
     assert "auROC against the truth, position: 1.000" in said
     assert "bits above chance" in said and "above chance" in said
     assert {path.name for path in made.files.values()} == {
-        *("recording.npz", "model.json", "map.nc", "map.csv", "overview.png"),
+        *("recording.npz", "model.json", "map.nc", "map.csv", "overview.png", "report.html"),
     }
     assert all(str(path) in said and path.is_file() for path in made.files.values())
 

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from ..model.estimator import ContrastiveEmbedding
-from ..model.loading import load_with_facts
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
 from ..support.files import check_writable
-from ..support.names import first_few, suggest
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints
 from .info import info
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
-from .reading import describe_size, read_like, take_options
+from .reading import describe_size, take_options
+from .report import report
 from .reproduce import find_experiment
+from .runs import model_of_run, recording_of_run
 
-__all__ = ["attribute", "demo", "fit", "info", "reproduce", "screen"]
+__all__ = ["attribute", "demo", "fit", "info", "report", "reproduce", "screen"]
 
 
 def demo(out: str, progress: bool) -> None:
@@ -116,18 +116,9 @@ def attribute(
         raise ValueError(f"--out {out}: expected a name that ends in .nc (netCDF) or .csv.")
     check_writable(path)
     say(f"reading {run}", progress)
-    model, source = _model(run, session)
-    if data is None:
-        if source is None:
-            raise ValueError(f"{run} does not say which file it was fitted to: pass it with --data FILE.")
-        if not Path(source["path"]).is_file():
-            raise ValueError(
-                f"{run} was fitted to {source['path']}, which is gone: pass the recording with --data FILE."
-            )
-        data = str(source["path"])
+    model, source = model_of_run(run, session)
     model.set_params(progress=progress, **({} if device is None else {"device": device}))
-    say(f"reading {data}", progress)
-    recording = read_like(data, source["how"] if source else {}, model)
+    recording = recording_of_run(run, model, source, data, progress)
     say(f"attributing by {method}", progress)
     maps = model.attribute(recording, method=method, samples=samples, loss=loss)
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
@@ -154,24 +145,6 @@ def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool, progress
     print_line()
     for path in sorted(Path(out).glob(f"{name}.*")):
         print_line(str(path))
-
-
-def _model(run: str, session: str | None) -> tuple[ContrastiveEmbedding, dict[str, Any] | None]:
-    """The model to attribute, that of a session if there are several, and where its recording came from."""
-    model, facts = load_with_facts(run)
-    if isinstance(model, ContrastiveEmbedding):
-        if session is not None:
-            raise ValueError(f"--session {session}: {run} is the model of one recording. Leave --session out.")
-        return model, facts.get("data")
-    names = list(model.sessions_)
-    if session is None:
-        raise ValueError(
-            f"{run} holds {len(names)} sessions ({first_few(names)}): choose one with --session NAME, and pass its "
-            "recording with --data FILE."
-        )
-    if session not in names:
-        raise ValueError(f"--session {session}: {run} has no such session{suggest(session, names)}")
-    return model.sessions_[session], None
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:

@@ -70,6 +70,7 @@ def run(
         "map": out / "map.nc",
         "map as a table": out / "map.csv",
         "figure": out / "overview.png",
+        "report": out / "report.html",
     }
     say("drawing", progress)
     figure = figures.overview(model, recording, maps)
@@ -79,6 +80,7 @@ def run(
     maps.to_netcdf(files["map"])
     maps.to_csv(files["map as a table"])
     figures.write_png(figure, files["figure"])
+    model.report(recording, files["report"], maps=maps)
     truth = recording.truth
     assert truth is not None  # simulated
     tellable = [s for s in maps.by_space["space"].values if 0 < truth.sel(space=s).mean() < 1]

@@ -15,6 +15,7 @@ COMMANDS = {
     "screen": "find the channels that carry known variables, in seconds and without a model",
     "fit": "fit a model to a recording",
     "attribute": "find out which channels carry which space of a fitted model",
+    "report": "write one HTML file that says what was found, how sure it is, and whether to trust it",
     "info": "show what is in the folder of a fitted model",
     "reproduce": "run an experiment, published or our own, from a checkout of the sources",
 }
@@ -48,6 +49,22 @@ def _demo(demo: argparse.ArgumentParser) -> None:
 def _info(info: argparse.ArgumentParser) -> None:
     info.add_argument("run", metavar="RUN", help="folder of a fitted model, of one recording or several sessions")
     info.add_argument("--json", action="store_true", dest="as_json", help="print it as JSON")
+
+
+def _report(report: argparse.ArgumentParser) -> None:
+    report.add_argument(
+        "paths",
+        nargs="+",
+        metavar="RUN [RECORDING]",
+        help="folder of a fitted model, and its recording if that is not where it was; or several folders, to "
+        "compare them",
+    )
+    report.add_argument(
+        "--out", metavar="FILE", help="the file to write (RUN/report.html; of several, compare.html)"
+    )
+    report.add_argument("--session", metavar="NAME", help="of a model of several sessions: which one")
+    report.add_argument("--title", help="(the question that the report answers)")
+    report.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
 
 
 def _attribute(attribute: argparse.ArgumentParser) -> None:
@@ -219,6 +236,7 @@ _OPTIONS = {
     "screen": _screen,
     "fit": _fit,
     "attribute": _attribute,
+    "report": _report,
     "info": _info,
     "reproduce": _reproduce,
 }

@@ -25,6 +25,7 @@ from ..data.containers import as_recording, in_kind
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..data.segments import evenly
+from ..screening import Screening
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
@@ -371,10 +372,11 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         *,
         maps: AttributionMaps | None = None,
         shift: pd.DataFrame | None = None,
+        screening: Screening | None = None,
         title: str | None = None,
         q: float = 0.05,
     ) -> Path:
-        """Write one HTML file that says which channels carry which space, how sure that is, and whether to trust it.
+        """Write one HTML file that says which channels carry which space, how sure that is, and if to trust it.
 
         The file needs no network and no other file. `docs/report.md` says how to read it.
 
@@ -384,6 +386,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         path : the file to write, such as "report.html".
         maps : what `attribute` gave for this recording; None: it is asked now.
         shift : what `ascribo.shift_test` gave for this model and recording, if it was run.
+        screening : what `ascribo.screen` gave, a second opinion. None: it is asked now if that takes a few seconds.
         title : None: the question that the report answers.
         q : false discovery rate of the calls within each space.
         """
@@ -392,7 +395,7 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         if maps is None:
             say("attributing the spaces to the channels", bool(self.progress))
             maps = self.attribute(X, y)
-        return written(self, recording, Path(path), maps=maps, shift=shift, title=title, q=q)
+        return written(self, recording, Path(path), maps=maps, shift=shift, screening=screening, title=title, q=q)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fitted model to a folder; `ascribo.load` reads it.

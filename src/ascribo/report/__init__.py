@@ -1,4 +1,4 @@
-"""The report: one HTML file that says which channels carry which variable, how sure that is, and whether to trust it.
+"""The report: one HTML file that says which channels carry which variable, how sure that is, and if to trust it.
 
     contents.py      all that a report says and shows, as plain data
     activity.py      channels and variables over time, tuning curves, rate maps: in one pass over the recording

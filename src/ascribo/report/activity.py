@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ SIDE = 16
 """Bins of a rate map along each of its two variables."""
 MOST_LABELS = 24
 MOST_VARIABLES = 12
+ENTRIES_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ def shown_variables(recording: Recording, spaces: Mapping[str, Space]) -> list[S
     owner = {v: s for s in spaces.values() for v in s.variables}
     names = [v for v in owner if v in recording.variables]
     names += [str(v) for v in recording.variables if v not in owner]
-    return [_shown(name, recording.variables[name], owner.get(name)) for name in names[:MOST_VARIABLES]]
+    table: Any = recording.variables
+    return [_shown(name, table[name], owner.get(name)) for name in names[:MOST_VARIABLES]]
 
 
 def _shown(name: str, column: pd.Series, space: Space | None) -> Shown:
@@ -99,7 +102,7 @@ def envelope(X: np.ndarray, bins: int) -> np.ndarray:
     edges = np.arange(bins) * len(X) // bins
     out = np.empty((2, X.shape[1], bins), dtype=np.float32)
     stops = np.r_[edges[1:], len(X)]
-    rows = max(1, 2**24 // X.shape[1])
+    rows = max(1, ENTRIES_AT_ONCE // X.shape[1])
     first = 0
     while first < bins:  # whole bins at a time
         last = max(first + 1, int(np.searchsorted(stops, edges[first] + rows, "right")))
@@ -182,7 +185,7 @@ def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def _smooth(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Rate maps (channel, bin, bin) of sums over counts, both smoothed over a bin or so; NaN where there are none."""
+    """Rate maps (channel, bin, bin) of sums over counts, both smoothed over a bin or so; NaN without a count."""
     weight = gaussian_filter(count, 0.8, mode="constant")
     values = gaussian_filter(total, (0, 0.8, 0.8), mode="constant")
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -19,8 +19,8 @@ AGREE = 0.7
 
 
 def seed_agreement(model: ContrastiveEmbedding, maps: AttributionMaps, z: np.ndarray) -> list[dict[str, Any]]:
-    """For each space how far seeds agree: `embedding`, R² after the best linear map, and `map`, the rank correlation
-    of scores over channels; each with the lowest of all pairs and their mean. None where it is not known.
+    """For each space how far seeds agree: `embedding`, R² after the best linear map, and `map`, the rank
+    correlation of scores over channels; each with the lowest of all pairs and their mean. None if not known.
 
     z : (seed, time, dim), the embedding of each seed.
     """

@@ -93,6 +93,7 @@ def gather(
         "agreement": agreement,
         "seeds": model.model_.seeds,
         "shift": None if shift is None else shift.to_dict("records"),
+        "screened": screening is not None,
         "screening": _screening(screening, calls),
         "spent": getattr(model, "spent_", None),
         "methods": methods_paragraph(model, recording, maps, q=q, print_of=print_of),
@@ -123,7 +124,7 @@ def _space(
 ) -> dict[str, Any]:
     """What was found of one space. strongest : the first channels, called ones if there are any."""
     scores = maps.by_space.sel(space=name)
-    own = None if calls is None else calls[calls["space"] == name]
+    own: Any = None if calls is None else calls[calls["space"] == name]
     tested = own is not None and len(own) > 0
     if tested and own is not None:
         first = own.sort_values(["called", "score"], ascending=False, kind="stable").head(5)
@@ -131,13 +132,18 @@ def _space(
     else:
         ranked = scores.sortby(-scores)[:5]
         best = [
-            {"channel": str(c), "score": float(v)} for c, v in zip(ranked["channel"].values, ranked.values, strict=True)
+            {"channel": str(c), "score": float(v)}
+            for c, v in zip(ranked["channel"].values, ranked.values, strict=True)
         ]
     truth = None
     if recording.truth is not None and name in recording.truth["space"].values and tested and own is not None:
         known = recording.truth.sel(space=name, channel=own["channel"].to_numpy()).values.astype(bool)
         called = own["called"].to_numpy()
-        truth = {"right": int((known & called).sum()), "wrong": int((~known & called).sum()), "all": int(known.sum())}
+        truth = {
+            "right": int((known & called).sum()),
+            "wrong": int((~known & called).sum()),
+            "all": int(known.sum()),
+        }
     row = model.goodness_of_fit_.set_index("space").loc[name]
     return {
         "name": name,
@@ -164,7 +170,8 @@ def _shift(shift: pd.DataFrame) -> list[dict[str, Any]]:
     """What the script draws of a shift test."""
     numbers = ["bits", "bits_low", "bits_high", "null_mean", "null_high", "p"]
     return [
-        {"space": str(row["space"]), **{key: _number(row[key]) for key in numbers}} for row in shift.to_dict("records")
+        {"space": str(row["space"]), **{key: _number(row[key]) for key in numbers}}
+        for row in shift.to_dict("records")
     ]
 
 
@@ -174,10 +181,10 @@ def _screening(screening: Screening | None, calls: pd.DataFrame | None) -> list[
         return []
     rows = []
     for name, own in screening.calls.groupby("space", sort=False):
-        mine = calls[calls["space"] == name].set_index("channel")["called"]
+        mine: Any = calls[calls["space"] == name].set_index("channel")["called"]
         if own["question"].iloc[0] == "none" or not len(mine):
             continue
-        other = own.set_index("channel")["called"].reindex(mine.index).fillna(False).astype(bool)
+        other: Any = own.set_index("channel")["called"].reindex(mine.index).fillna(False).astype(bool)
         rows.append(
             {
                 "space": name,
@@ -233,7 +240,7 @@ def _pictures(
     table[0] = maps.by_space.transpose("space", "channel").values
     called = np.zeros((len(names), channels), dtype=np.uint8)
     for k, name in enumerate(names):
-        own = None if calls is None else calls[calls["space"] == name]
+        own: Any = None if calls is None else calls[calls["space"] == name]
         if own is not None and len(own):
             for c, column in enumerate(COLUMNS):
                 if column in own:
@@ -243,7 +250,9 @@ def _pictures(
     if maps.blocks is not None:
         by_block = _mean_over_seeds(maps.blocks.transpose("space", "channel", "block", "seed").values)
         arrays["blocks"], arrays["blocks_range"] = quantise(by_block, np.uint16)
-    known = np.flatnonzero(np.all([s.known(recording.variables) for s in _with_variables(spaces, recording)], axis=0))
+    known = np.flatnonzero(
+        np.all([s.known(recording.variables) for s in _with_variables(spaces, recording)], axis=0)
+    )
     used = known if len(known) else np.arange(length)
     number = maps.blocks.sizes["block"] if maps.blocks is not None else 0
     edges = [int(used[min(len(used) - 1, b * len(used) // number)]) for b in range(number)] if number else []
@@ -254,10 +263,16 @@ def _pictures(
         "channels": [str(name) for name in recording.channel_names],
         "units": _units(recording),
         "variables": [
-            {"name": v.name, "kind": v.kind, "labels": list(v.labels), "period": v.period, "range": list(v.range),
-             "bins": v.bins}
+            {
+                "name": v.name,
+                "kind": v.kind,
+                "labels": list(v.labels),
+                "period": v.period,
+                "range": list(v.range),
+                "bins": v.bins,
+            }
             for v in variables
-        ],  # fmt: skip
+        ],
         "dims": {name: [where.start, where.stop] for name, where in layout(spaces).items()},
         "maps": [{"variables": list(p), "side": SIDE} for p in pairs],
         "bins": bins,
@@ -287,7 +302,7 @@ def _mean_over_seeds(values: np.ndarray) -> np.ndarray:
 
 
 def _history(model: ContrastiveEmbedding) -> tuple[np.ndarray, list[int]]:
-    """The training's contrastive loss, smoothed and thinned: (space, seed, point) float32; and the steps of the points."""
+    """The contrastive loss in training, thinned: (space, seed, point) float32; and the steps of the points."""
     curves = model.history_["infonce"].transpose("space", "seed", "step").values
     total = curves.shape[-1]
     points = min(CURVE_POINTS, total)

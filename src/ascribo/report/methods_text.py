@@ -23,12 +23,12 @@ from .words import percent
 __all__ = ["REFERENCES", "fingerprint", "methods_paragraph", "reproduce_code", "versions"]
 
 REFERENCES = (
-    "Schneider, S., González Laiz, R., Filippova, A., Frey, M. & Mathis, M. W. (2025). Time-series attribution maps "
-    "with regularized contrastive learning. AISTATS, PMLR 258.",
-    "Zimmermann, R. S., Sharma, Y., Schneider, S., Bethge, M. & Brendel, W. (2021). Contrastive learning inverts the "
-    "data generating process. ICML, PMLR 139.",
-    "Benjamini, Y. & Hochberg, Y. (1995). Controlling the false discovery rate: a practical and powerful approach to "
-    "multiple testing. Journal of the Royal Statistical Society B 57, 289-300.",
+    "Schneider, S., González Laiz, R., Filippova, A., Frey, M. & Mathis, M. W. (2025). Time-series "
+    "attribution maps with regularized contrastive learning. AISTATS, PMLR 258.",
+    "Zimmermann, R. S., Sharma, Y., Schneider, S., Bethge, M. & Brendel, W. (2021). Contrastive learning "
+    "inverts the data generating process. ICML, PMLR 139.",
+    "Benjamini, Y. & Hochberg, Y. (1995). Controlling the false discovery rate: a practical and powerful "
+    "approach to multiple testing. Journal of the Royal Statistical Society B 57, 289-300.",
 )
 
 
@@ -50,7 +50,8 @@ def fingerprint(recording: Recording) -> str:
         digest.update(np.ascontiguousarray(array).tobytes())
     for name, column in recording.variables.items():
         digest.update(repr((str(name), str(column.dtype))).encode("utf-8", "backslashreplace"))
-        digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
+        codes: Any = pd.util.hash_pandas_object(column, index=False)  # type: ignore[attr-defined]
+        digest.update(codes.to_numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -69,7 +70,7 @@ def methods_paragraph(
 ) -> str:
     """What was done, ready to paste. print_of : the fingerprint of the recording."""
     spaces = model.model_.spaces
-    steps = np.unique(getattr(model, "spent_", None) and model.spent_["steps"] or [model.history_.sizes["step"]])
+    steps = np.unique((getattr(model, "spent_", None) and model.spent_["steps"]) or [model.history_.sizes["step"]])
     taken = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     weights = np.unique([round(float(w), 6) for w in model.history_.attrs["lambda"]])
     seeds = model.model_.seeds
@@ -79,24 +80,24 @@ def methods_paragraph(
         + (f" ({recording.treatment})" if recording.treatment is not None and str(recording.treatment) else "")
         + " with ascribo "
         + f"{__version__} (PyTorch {torch.__version__}).",
-        f"{_number(seeds)} encoder{plural(seeds)} ({_encoder(model)}) {'was' if seeds == 1 else 'were'} trained with the "
-        "InfoNCE loss and a penalty on the squared norm of the encoder's Jacobian (Schneider et al., 2025; Zimmermann "
-        f"et al., 2021), in {taken} steps of {model.batch_size_} references, λ = "
+        f"{_number(seeds)} encoder{plural(seeds)} ({_encoder(model)}) {'was' if seeds == 1 else 'were'} trained "
+        "with the InfoNCE loss and a penalty on the squared norm of the encoder's Jacobian (Schneider et al., "
+        f"2025; Zimmermann et al., 2021), in {taken} steps of {model.batch_size_} references, λ = "
         + ", ".join(f"{w:.3g}" for w in weights)
         + f", random state {model.random_state}.",
         "The embedding has the spaces " + "; ".join(_space(name, space) for name, space in spaces.items()) + ".",
     ]
-    if model.goodness_of_fit_["held_out"].all():
+    if np.all(model.goodness_of_fit_["held_out"]):
         parts.append(
-            f"Goodness of fit was measured on {percent(model.validation_fraction)} of the recording, blocks of time "
-            "that were held out from training."
+            f"Goodness of fit was measured on {percent(model.validation_fraction)} of the recording, blocks "
+            "of time that were held out from training."
         )
     if maps.blocks is not None:
         parts.append(
-            "For each channel and space we computed the unique variance: the share of the channel's held-out variance "
-            "that only the space explains, given all other spaces and the past, with 95% confidence intervals over "
-            f"blocks of time and seeds. Channels were called at a false discovery rate of {percent(q)} within each "
-            "space (Benjamini and Hochberg, 1995)."
+            "For each channel and space we computed the unique variance: the share of the channel's held-out "
+            "variance that only the space explains, given all other spaces and the past, with 95% confidence "
+            "intervals over blocks of time and seeds. Channels were called at a false discovery rate of "
+            f"{percent(q)} within each space (Benjamini and Hochberg, 1995)."
         )
     else:
         parts.append(f"Attribution maps were computed by the method {maps.method.replace('_', ' ')}.")

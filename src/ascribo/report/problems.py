@@ -80,7 +80,7 @@ def _of_the_fit(model: ContrastiveEmbedding, agreement: Sequence[Mapping[str, An
                 f"{name} is at chance",
                 "On time that was held out, this part of the embedding tells no more than chance. "
                 + ("Calls for it rest on its variables, not on the embedding." if tested else "It has no map."),
-                "Check that its variables are aligned with the channels; try fewer dimensions or a longer recording.",
+                "Check that variables and channels are aligned; try fewer dimensions or a longer recording.",
             )
         elif not model.model_.usable[:, list(model.model_.spaces).index(row["space"])].all():
             yield _problem(
@@ -89,7 +89,7 @@ def _of_the_fit(model: ContrastiveEmbedding, agreement: Sequence[Mapping[str, An
                 "Those seeds do not count for it.",
                 "Fit more seeds if few are left.",
             )
-    if not model.goodness_of_fit_["held_out"].all():
+    if not np.all(model.goodness_of_fit_["held_out"]):
         yield _problem(
             "care",
             "no time was held out",
@@ -131,22 +131,22 @@ def _of_the_test(maps: AttributionMaps, calls: pd.DataFrame | None) -> Iterator[
         yield _problem(
             "care",
             "short for its pace",
-            f"Variables change so slowly that the recording has only {maps.blocks.sizes['block']} blocks of time to "
-            "judge by: few channels can be told from chance.",
+            f"Variables change so slowly that the recording has only {maps.blocks.sizes['block']} blocks of "
+            "time to judge by: few channels can be told from chance.",
             "Record for longer.",
         )
     if calls is None:
         return
     for name, own in calls.groupby("space", sort=False):
-        tested = own["q"].notna().any()
-        if tested and own["called"].all() and len(own) > 3 and not name in maps.undecided:
+        tested, called = np.isfinite(own["q"]).any(), own["called"].to_numpy()
+        if tested and called.all() and len(own) > 3:
             yield _problem(
                 "note",
                 f"every channel is called for {short(name)}",
-                "Either all carry it, or something that all channels share, such as movement or drift, goes with it.",
+                "Either all carry it, or something that all share, such as movement or drift, goes with it.",
                 "Look at the scores rather than at the calls, and at what else moves at that time.",
             )
-        elif tested and not own["called"].any():
+        elif tested and not called.any():
             yield _problem(
                 "note",
                 f"no channel is called for {short(name)}",
@@ -174,8 +174,8 @@ def _of_the_recording(model: ContrastiveEmbedding, recording: Recording) -> Iter
         yield _problem(
             "note",
             f"{len(silent)} nearly silent channel{plural(len(silent))}",
-            f"{listed([short(name, 24) for name in silent])} hold the same value over 99% of the time: little can be "
-            "found in them.",
+            f"{listed([short(name, 24) for name in silent])} hold the same value over 99% of the time: little "
+            "can be found in them.",
             "Leave them out, or use wider bins.",
         )
     for row in model.goodness_of_fit_.to_dict("records"):
@@ -194,13 +194,15 @@ def _of_variables(spaces: Mapping[str, Space], recording: Recording) -> Iterator
         yield _problem(
             "bad" if share > NEARLY_ONE else "care",
             f"{short(one, 24)} and {short(other, 24)} go together",
-            f"{short(one)} tells {percent(share)} of the variance of {short(other)}. What they share cannot be given "
-            "to one of them.",
+            f"{short(one)} tells {percent(share)} of the variance of {short(other)}. What they share cannot "
+            "be given to one of them.",
             "Call only what their innovations tell apart; an experiment that varies them on their own would help.",
         )
     step = _time_step(recording)
     for name, lag in variables_that_lag(spaces, recording):
-        how = f"{abs(lag)} time step{plural(abs(lag))}" + (f" ({abs(lag) * step:.3g} in units of time)" if step else "")
+        how = f"{abs(lag)} time step{plural(abs(lag))}" + (
+            f" ({abs(lag) * step:.3g} in units of time)" if step else ""
+        )
         yield _problem(
             "care",
             f"{short(name)} {'lags behind' if lag > 0 else 'runs ahead of'} the channels",
@@ -209,9 +211,7 @@ def _of_variables(spaces: Mapping[str, Space], recording: Recording) -> Iterator
         )
 
 
-def variables_that_go_together(
-    spaces: Mapping[str, Space], recording: Recording
-) -> list[tuple[str, str, float]]:
+def variables_that_go_together(spaces: Mapping[str, Space], recording: Recording) -> list[tuple[str, str, float]]:
     """Pairs of spaces of which one tells much of the other's variance, by a linear map: (one, other, share)."""
     values = _values(spaces, recording)
     found = []

@@ -61,7 +61,10 @@ def fit_verdict(row: dict[str, Any]) -> Verdict:
     if row["collapsed"]:
         return "bad", "At chance: this part of the embedding tells nothing."
     if not row["held_out"]:
-        return "care", "Measured on the training data, where it is too good: the recording is too short to hold any out."
+        return (
+            "care",
+            "Measured on the training data, where it is too good: the recording is too short to hold any out.",
+        )
     if math.isfinite(low) and low <= 0:
         return "care", "Not clearly above chance: the interval reaches zero."
     if bits < 0.3:
@@ -106,8 +109,8 @@ def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]]
     if care:
         return "care", f"{_count(care, 'thing')} to look at first: {listed([p['title'] for p in care])}."
     return "good", (
-        "The fit is above chance on time it has not seen, seeds agree, and none of the problems that are looked for "
-        "was found."
+        "The fit is above chance on time it has not seen, seeds agree, and none of the problems that are "
+        "looked for was found."
     )
 
 

@@ -26,6 +26,8 @@ from .words import listed, percent, short
 __all__ = ["page", "write_report"]
 
 SCRIPTS = ("base.js", "plots.js", "table.js", "embedding.js", "channel.js", "main.js")
+QUICKLY_SCREENED = 4_000_000
+"""Entries of a recording that are screened in a few seconds: larger ones are not, unless the user does."""
 
 
 @report_writer
@@ -36,6 +38,7 @@ def write_report(
     *,
     maps: AttributionMaps,
     shift: pd.DataFrame | None = None,
+    screening: Screening | None = None,
     title: str | None = None,
     q: float = 0.05,
 ) -> Path:
@@ -46,7 +49,9 @@ def write_report(
     if list(maps.by_space["channel"].values) != list(recording.channel_names):
         raise ValueError("the maps are of other channels than the recording: pass the maps of this recording.")
     say("writing the report", bool(model.progress))
-    path, screening = Path(path), _screening(recording, model.model_.spaces, q)
+    path = Path(path)
+    if screening is None and recording.X.size <= QUICKLY_SCREENED:
+        screening = _screening(recording, model.model_.spaces, q)
     with one_thread():
         contents = gather(model, recording, maps, title=title, q=q, shift=shift, screening=screening)
     return write_page(contents, path)
@@ -82,7 +87,7 @@ def page(contents: Contents, template: str = "report.html") -> str:
 
 
 def _part(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+    return (files("ascribo.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,40 @@
+"""`ascribo report`: from a run folder to the file."""
+
+import shutil
+
+import pytest
+
+from ascribo.cli import report
+from ascribo.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("quick_unique_variance")
+
+
+def test_the_report_of_a_run_and_its_map_is_used_if_it_is_younger(run, table, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    assert main(["attribute", str(folder), "--out", str(folder / "map.nc")]) == 0
+    capsys.readouterr()
+    from ascribo import ContrastiveEmbedding
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ContrastiveEmbedding, "attribute", None)  # it is not asked again
+        assert main(["report", str(folder), "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"report: {folder / 'report.html'}\n" and said.err == ""
+    assert "Which channels carry position?" in (folder / "report.html").read_text()
+    (folder / "model.json").touch()
+    assert report.maps_in(folder, None, None) is None  # older than the model
+
+
+def test_the_recording_can_be_passed_and_the_file_be_named(run, table, tmp_path, capsys):
+    out = tmp_path / "new" / "rat.html"
+    assert main(["report", str(run), str(table), "--out", str(out), "--title", "Rat <7>"]) == 0
+    assert "<title>Rat &lt;7&gt;</title>" in out.read_text() and not (run / "report.html").exists()
+
+
+def test_what_cannot_be_reported_is_said(run, table, sessions, tmp_path, fails):
+    assert "expected the folder of at least one fitted model" in fails("report", table)
+    assert "expected one recording" in fails("report", run, table, table)
+    assert "choose one with --session" in fails("report", sessions)
+    assert "ascribo report RUN FILE" in fails("report", sessions, "--session", "left")

@@ -1,0 +1,93 @@
+"""Problems are found where they are, and not where they are not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ascribo as asc
+from ascribo.report.problems import find_problems, variables_that_go_together, variables_that_lag
+from ascribo.report.words import fit_verdict, overall
+
+
+def walk(rng, steps, pace=0.05):
+    """A stationary variable with a memory of some tens of steps."""
+    noise, out = rng.normal(size=steps), np.zeros(steps)
+    for t in range(1, steps):
+        out[t] = (1 - pace) * out[t - 1] + noise[t]
+    return out / out.std()
+
+
+@pytest.mark.parametrize("lag", [-12, 0, 15])
+def test_a_variable_that_lags_is_found_and_its_side(lag):
+    rng = np.random.default_rng(0)
+    signal, other = walk(rng, 8000), walk(rng, 8000)
+    X = np.stack([signal, -signal, other], 1) + 0.5 * rng.normal(size=(8000, 3))
+    recording = asc.Recording(X, {"late": np.roll(signal, lag), "other": other})
+    spaces = {"late": asc.Follow("late", 1), "other": asc.Follow("other", 1), "rest": asc.Time(1)}
+    found = dict(variables_that_lag(spaces, recording))
+    assert set(found) == ({"late"} if lag else set())
+    if lag:
+        assert np.sign(found["late"]) == np.sign(lag) and abs(found["late"] - lag) <= 4
+
+
+def test_nothing_lags_where_there_is_nothing():
+    rng = np.random.default_rng(1)
+    names = [f"v{k}" for k in range(12)]
+    for _ in range(3):
+        recording = asc.Recording(rng.normal(size=(4000, 8)), {name: walk(rng, 4000) for name in names})
+        assert variables_that_lag({name: asc.Follow(name, 1) for name in names}, recording) == []
+
+
+def test_variables_that_tell_each_other_are_found_once():
+    rng = np.random.default_rng(0)
+    a, b, angle = walk(rng, 4000), walk(rng, 4000), rng.uniform(0, 360, 4000)
+    table = {"a": a, "b": b, "mixed": a + 0.3 * b, "angle": angle, "east": np.cos(np.deg2rad(angle))}
+    recording = asc.Recording(rng.normal(size=(4000, 3)), table)
+    spaces = {name: asc.Follow(name, 1) for name in ("a", "b", "mixed", "east")}
+    spaces["angle"] = asc.Follow("angle", 2, circular=True, period=360)
+    found = {frozenset(pair[:2]): pair[2] for pair in variables_that_go_together(spaces, recording)}
+    assert set(found) == {frozenset(("a", "mixed")), frozenset(("angle", "east"))}
+    assert found[frozenset(("angle", "east"))] == pytest.approx(1.0)  # the angle tells east, not east the angle
+
+
+def test_problems_of_the_small_model(model, recording, maps):
+    calls = maps.calls()
+    agreement = [{"space": "position", "embedding": {"lowest": 0.3, "mean": 0.4}, "map": None}]
+    titles = {p["title"]: p["grade"] for p in find_problems(model, recording, maps, calls, agreement)}
+    assert titles["seeds disagree on position"] == "care"
+    assert titles["every channel is called for rest"] == "note"
+    assert not any("position has" in title for title in titles)
+    grades = [p["grade"] for p in find_problems(model, recording, maps, calls, agreement)]
+    assert grades == sorted(grades, key=("bad", "care", "note").index)
+
+
+def test_missing_and_silent_channels_and_a_space_at_chance(recording, model, maps):
+    import copy
+
+    changed = copy.copy(model)
+    changed.goodness_of_fit_ = model.goodness_of_fit_.assign(
+        left_out=[0, 1500, 0], collapsed=[False, False, True], held_out=True
+    )
+    X = pd.DataFrame(recording.X.copy(), columns=recording.channel_names)
+    X.iloc[:, 3] = 0.0
+    X.iloc[5, 3] = 1.0
+    found = find_problems(changed, asc.Recording(X, recording.variables), maps, None, [])
+    titles = {p["title"]: p["grade"] for p in found}
+    assert titles["50% of the time steps left out for side"] == "care"
+    assert titles["1 nearly silent channel"] == "note" and titles["rest is at chance"] == "bad"
+    assert all(p["do"] for p in found)
+
+
+def test_verdicts():
+    row = {"bits": 3.0, "bits_low": 2.5, "bits_high": 3.5, "collapsed": False, "held_out": True}
+    assert fit_verdict(row)[0] == "good"
+    assert fit_verdict({**row, "collapsed": True})[0] == "bad"
+    assert fit_verdict({**row, "bits_low": -0.1})[0] == "care"
+    assert fit_verdict({**row, "held_out": False})[0] == "care"
+    space = {"tested": True, "refused": "", "undecided": ""}
+    problem = {"grade": "care", "title": "one thing", "text": "", "do": ""}
+    assert overall([space], [])[0] == "good"
+    assert overall([space], [{**problem, "grade": "note"}])[0] == "good"
+    assert overall([space], [problem]) == ("care", "1 thing to look at first: one thing.")
+    assert overall([space], [problem, {**problem, "grade": "bad"}])[0] == "bad"
+    assert overall([{**space, "undecided": "why"}], [])[0] == "bad"
