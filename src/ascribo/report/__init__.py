@@ -8,7 +8,6 @@
     methods_text.py  a paragraph for a paper, and how to get the same numbers again
     blobs.py         arrays as compressed text
     write.py         from the contents to the file
-    compare.py       several runs in one report
     templates/       the page, its style and its script
 
 The file needs no network and no other file: it can be opened from a disk, sent to a co-author, put in a supplement.
