@@ -1,4 +1,4 @@
-# make demo | quick | test | bench | same | fuzz | clean. Each sets up what it needs first.
+# make demo | quick | test | bench | same | fuzz | chaos | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test bench same fuzz clean
+.PHONY: quick .venv demo test bench same fuzz chaos clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -54,6 +54,10 @@ same: .venv
 # Damaged files of every kind that is read: none may crash, hang, eat memory or run code.
 fuzz: .venv
 	$(VENV)/bin/python scripts/fuzz.py --files 100000
+
+# Fits killed at random moments: each must end with the bits of a run in peace.
+chaos: .venv
+	$(VENV)/bin/python scripts/chaos.py --kills 100
 
 clean:
 	rm -rf $(VENV) $(CEBRA) runs build dist .pytest_cache .ruff_cache .hypothesis

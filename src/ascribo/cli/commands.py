@@ -5,7 +5,8 @@ progress : every command takes it; False: nothing on standard error but warnings
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from ..model.estimator import ContrastiveEmbedding
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
-from ..support.files import check_writable
+from ..support.files import check_writable, only_writer
 from ..support.progress import say
-from ..training.checkpoints import discard_checkpoints
+from ..training.checkpoints import discard_checkpoints, forget, remember, remembered
+from ..training.interruption import Interrupted
 from .info import info
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
 from .reading import describe_size, take_options
@@ -23,7 +25,7 @@ from .report import report
 from .reproduce import find_experiment
 from .runs import model_of_run, recording_of_run
 
-__all__ = ["attribute", "demo", "fit", "info", "report", "reproduce", "screen"]
+__all__ = ["attribute", "demo", "fit", "info", "report", "reproduce", "resume", "screen"]
 
 
 def demo(out: str, progress: bool) -> None:
@@ -46,8 +48,8 @@ def demo(out: str, progress: bool) -> None:
         print_line(f"  {what + ':':<16}{path}")
 
 
-def fit(*, out: str, jobs: int, progress: bool, **given: Any) -> None:
-    """`ascribo fit`."""
+def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -> None:
+    """`ascribo fit`. argv : the command as it was typed, which `ascribo resume` runs again."""
     run = check_writable(check_folder(out))
     options, parameters = take_options(given)
     if not options.spaces:
@@ -57,20 +59,62 @@ def fit(*, out: str, jobs: int, progress: bool, **given: Any) -> None:
     checkpoint = run / ".checkpoint"
     model = ContrastiveEmbedding(spaces, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
+    command = {"argv": argv, "folder": str(Path.cwd())}
     say(f"fitting {describe_size(recording)}", progress)
     try:
-        model.fit(recording)
-    except Exception:  # an interrupted fit keeps its checkpoint, a failed one leaves nothing behind
-        if checkpoint not in before:
-            discard_checkpoints(checkpoint.glob("*.safetensors"))
-            _remove_empty(path for path in (checkpoint, run, *run.parents) if path not in before)
-        raise
-    model.set_params(checkpoint=None, progress=True)  # those were for this fit
-    save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
-    _remove_empty([checkpoint])
+        with only_writer(run), _keeps_only_what_goes_on(checkpoint, checkpoint in before):
+            remember(checkpoint, "command", command)
+            model.fit(recording)
+            model.set_params(checkpoint=None, progress=True)  # those were for this fit
+            save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
+            forget(checkpoint, ["command"])
+    except Interrupted as stop:
+        raise Interrupted(f"{stop} (ascribo resume {out})") from None
+    finally:
+        _remove_empty(path for path in (checkpoint, run, *run.parents) if path == checkpoint or path not in before)
     print_goodness(model.goodness_of_fit_)
     print_line()
     print_line(f"model: {run}")
+
+
+@contextmanager
+def _keeps_only_what_goes_on(checkpoint: Path, was_there: bool) -> Iterator[None]:
+    """An interrupted fit keeps its checkpoint; one that failed leaves nothing behind that was not there before."""
+    try:
+        yield
+    except Exception:
+        if not was_there:
+            discard_checkpoints(checkpoint.glob("*.safetensors"))
+            forget(checkpoint, remembered(checkpoint))
+        raise
+
+
+def resume(*, run: str, progress: bool) -> None:
+    """`ascribo resume`."""
+    from .main import main
+
+    folder = Path(run)
+    command = remembered(folder / ".checkpoint").get("command") if folder.is_dir() else None
+    if command is None:
+        finished = (folder / "model.json").exists()
+        done = "It is done: see `ascribo info`." if finished else "Start one with `ascribo fit`."
+        raise ValueError(f"{run} has no fit that was interrupted. {done}")
+    argv, place = _checked_command(folder, command)
+    with chdir(place):
+        code = main([*argv, *([] if progress or "--quiet" in argv else ["--quiet"])])
+    if code:
+        raise SystemExit(code)
+
+
+def _checked_command(run: Path, command: Any) -> tuple[list[str], str]:
+    """The words of a command that was kept, and the folder it was typed in; nothing but a fit is ever run."""
+    good = isinstance(command, dict) and {"argv", "folder"} <= command.keys() and isinstance(command["folder"], str)
+    words = command["argv"] if good else None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or words[:1] != ["fit"]:
+        raise ValueError(f"{run}/.checkpoint does not say how the fit was started: run `ascribo fit` again.")
+    if not Path(command["folder"]).is_dir():
+        raise ValueError(f"the fit was started in {command['folder']}, which is gone: run `ascribo fit` again.")
+    return words, command["folder"]
 
 
 def screen(*, out: str | None, q: float, progress: bool, **given: Any) -> None:

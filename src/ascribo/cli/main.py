@@ -1,4 +1,4 @@
-"""The command line: `ascribo demo | screen | fit | attribute | report | info | reproduce`.
+"""The command line: `ascribo demo | screen | fit | resume | attribute | report | info | reproduce`.
 
 Exit codes: 0 done; 2 wrong usage or bad input, in one sentence on standard error; 1 an unexpected failure; 130
 interrupted. Standard output carries the result alone; progress, warnings and errors go to standard error.
@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
-    except KeyboardInterrupt:
-        say("ascribo: interrupted.")
+    except KeyboardInterrupt as stop:
+        say(f"ascribo: {str(stop) or 'interrupted.'}")
         return 130
     except BAD_INPUT as error:
         say(f"ascribo: error: {error}")

@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": "simulate a recording whose truth is known, fit it, show which channels carry what",
     "screen": "find the channels that carry known variables, in seconds and without a model",
     "fit": "fit a model to a recording",
+    "resume": "go on with a fit that was interrupted",
     "attribute": "find out which channels carry which space of a fitted model",
     "report": "write one HTML file that says what was found, how sure it is, and whether to trust it",
     "info": "show what is in the folder of a fitted model",
@@ -38,7 +39,7 @@ def parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             command.add_argument(
                 "--quiet", action="store_true", help="no progress, only the result, warnings and errors"
             )
-            command.set_defaults(command=name)
+            command.set_defaults(command=name, **({"argv": list(argv)} if name == "fit" else {}))
     return top
 
 
@@ -65,6 +66,10 @@ def _report(report: argparse.ArgumentParser) -> None:
     report.add_argument("--session", metavar="NAME", help="of a model of several sessions: which one")
     report.add_argument("--title", help="(the question that the report answers)")
     report.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
+
+
+def _resume(resume: argparse.ArgumentParser) -> None:
+    resume.add_argument("run", metavar="RUN", help="the folder that the fit was to write to")
 
 
 def _attribute(attribute: argparse.ArgumentParser) -> None:
@@ -105,7 +110,7 @@ def _reproduce(reproduce: argparse.ArgumentParser) -> None:
 FIT_EXAMPLE = (
     "Example: ascribo fit rat.npz --follow position=x,y --follow heading=angle:2 --circular angle "
     "--time rest:3 --out runs/rat. A fit that was interrupted goes on where it stopped when the same "
-    "command is run again."
+    "command is run again, or by `ascribo resume RUN`."
 )
 
 
@@ -235,6 +240,7 @@ _OPTIONS = {
     "demo": _demo,
     "screen": _screen,
     "fit": _fit,
+    "resume": _resume,
     "attribute": _attribute,
     "report": _report,
     "info": _info,

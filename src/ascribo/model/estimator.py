@@ -31,7 +31,7 @@ from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..support.files import check_writable
 from ..support.progress import say
-from ..training.checkpoints import checkpoint_file, discard_checkpoints
+from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
 from ..training.dispatch import train
 from ..training.penalty_weight import Auto, as_schedule
 from ..training.settings import MOST_SEEDS, Settings
@@ -105,7 +105,8 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         Processes that the seeds are spread over on a CPU, each with one thread, for fitting and for the unique
         variance. None: one for each core where there is work for more than some seconds. -1: one for each core.
     checkpoint : path or None
-        A folder in which the state is kept while fitting. A fit that was interrupted, started again, goes on there.
+        A folder in which the state is kept while fitting. A fit that was interrupted (Ctrl-C, or killed), started
+        again with the same folder, goes on there and ends with the same bits.
     progress : bool
         Show a progress bar for anything that takes over two seconds.
 
@@ -167,15 +168,18 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         )
         most = MOST_SEEDS if self.seeds == "auto" else self.seeds
         every = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()
+        folder = None if self.checkpoint is None else Path(self.checkpoint)
         training = partial(
             train,
             prepared.problem,
             settings=settings,
             n_jobs=self.n_jobs,
             progress=self.progress,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            checkpoint=folder,
         )
-        with one_thread():
+        with one_thread(), one_fit(folder):
+            if folder is not None and not isinstance(self.random_state, int | np.integer):
+                every = remember(folder, f"{most} seeds", every)
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
                 [prepared],
@@ -187,8 +191,9 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
                 device=settings.device,
                 progress=self.progress,
             )
-        if self.checkpoint is not None:  # nothing is left to resume
-            discard_checkpoints(checkpoint_file(Path(self.checkpoint), [seed]) for seed in every)
+            if folder is not None:  # nothing is left to resume
+                discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
+                forget(folder, [f"{most} seeds"])
         history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
         self._fitted(given, prepared, model, fit, history, settings.batch_size)
         steps = np.isfinite(trained.history["lambda"]).sum(0).tolist()

@@ -1,14 +1,22 @@
-"""Where to compute: the device, one thread per process, and how much memory there is."""
+"""Where to compute: the device, one thread per process, other processes, and how much memory there is."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
 
 import torch
+from joblib import Parallel, delayed
 
-__all__ = ["one_thread", "physical_memory", "resolve_device"]
+__all__ = ["in_processes", "one_thread", "physical_memory", "resolve_device"]
+
+
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -44,3 +52,35 @@ def physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def in_processes(
+    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], processes: int
+) -> list[Result]:
+    """function(*each) for all arguments, spread over processes, in their order.
+
+    The processes end with this one, even if it is killed: they would have nobody to work for.
+
+    >>> in_processes(divmod, [(7, 2), (9, 4)], 1)
+    [(3, 1), (2, 1)]
+    """
+    tasks = (delayed(_in_worker)(os.getpid(), function, each) for each in arguments)
+    return list(Parallel(n_jobs=processes)(tasks))  # type: ignore[arg-type]
+
+
+def _in_worker(parent: int, function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+    _end_with(parent)
+    return function(*arguments)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it has ended, unless another process started it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()

@@ -1,14 +1,21 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and folders with one writer at a time."""
 
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_writable", "write_atomically"]
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
+__all__ = ["check_writable", "only_writer", "write_atomically"]
 
 
 def check_writable(path: str | Path) -> Path:
@@ -51,6 +58,57 @@ def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)  # mkstemp makes private files
         os.replace(temporary, path)
+        _to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+def _to_disk(folder: Path) -> None:
+    """The folder's list of names, on disk: a file's new name is lost with the power otherwise."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def only_writer(folder: str | Path) -> Iterator[None]:
+    """Keep others from writing to a folder within the block; refuses if somebody is at it already.
+
+    The system gives the lock back when a process ends, however it ends, so that no lock is ever stale. Systems
+    without such locks (Windows) have none.
+
+    >>> folder = tempfile.mkdtemp()
+    >>> with only_writer(folder), only_writer(folder):  # doctest: +ELLIPSIS
+    ...     pass
+    Traceback (most recent call last):
+    ValueError: ... is being written to by process ...: wait until that is done, or choose another folder.
+    """
+    path = Path(folder) / ".lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                break
+            os.close(handle)  # who had it before has just removed it
+        except BlockingIOError:
+            who = os.read(handle, 200).decode(errors="replace") or "another process"
+            os.close(handle)
+            raise ValueError(
+                f"{folder} is being written to by {who}: wait until that is done, or choose another folder."
+            ) from None
+    try:
+        os.ftruncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)

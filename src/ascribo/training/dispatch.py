@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
-from ..support.compute import one_thread
+from ..support.compute import in_processes, one_thread
 from .batch_source import DeviceSource, Source
 from .checkpoints import checkpoint_file
 from .early_stopping import Watch, watch_held_out
+from .interruption import Interrupted, stops_cleanly
 from .loop import Trained, run_steps
 from .penalty_weight import Each, Schedule
 from .recording_batches import RecordingSource
@@ -49,18 +51,16 @@ def train(
     """Train one model per seed on one problem.
 
     n_jobs : processes over which the seeds are spread on a CPU (None: one for each core if there is work for more
-        than a few seconds; -1: one for each core). Seeds whose number of steps is found while training are trained
-        one by one, so that none depends on the others.
-    checkpoint : a folder for one file per process (`checkpoint_file`), from which an interrupted run goes on; they
-        are left there at the end.
+        than a few seconds; -1: one for each core). Each seed is trained on its own there, which costs no more than
+        in a stack, so that none depends on the others or on the number of processes.
+    checkpoint : a folder for a file per stack (`checkpoint_file`), from which an interrupted run goes on, also with
+        another number of processes; they are left there at the end.
     """
     work = len(seeds) * settings.steps * settings.batch_size * (1 + problem.X.shape[1] / 200)
     jobs = -1 if n_jobs is None and work > WORTH_PROCESSES else n_jobs
     processes = min(_processes(jobs, settings), len(seeds))
     on_host = torch.device(settings.device).type == "cpu"
-    shares = [
-        part.tolist() for part in np.array_split(seeds, len(seeds) if settings.watched and on_host else processes)
-    ]
+    shares = [[int(seed)] for seed in seeds] if on_host else [list(seeds)]
     files = [None if checkpoint is None else checkpoint_file(checkpoint, own) for own in shares]
     stacks = [([problem] * len(own), own, settings, file) for own, file in zip(shares, files, strict=True)]
     return side_by_side(_in_processes(stacks, processes, progress))
@@ -138,8 +138,22 @@ def _in_processes(work: Sequence[Work], processes: int, progress: bool) -> list[
     workers = min(processes, len(work))
     if workers <= 1:
         return [_train_stack(*stack, progress) for stack in work]
-    tasks = (delayed(_train_stack)(*stack, progress and number == 0) for number, stack in enumerate(work))
-    return list(Parallel(n_jobs=workers)(tasks))  # type: ignore[arg-type]
+    tasks = [(*stack, progress and number == 0) for number, stack in enumerate(work)]
+    folder = next((file.parent for *_, file in work if file is not None), None)
+    with stops_cleanly(folder):
+        found = in_processes(_train_in_worker, tasks, workers)
+    done = [stack for stack in found if stack is not None]
+    if folder is not None and len(done) < len(work):
+        raise Interrupted.kept_in(folder, "")
+    return done
+
+
+def _train_in_worker(*given: Any) -> Trained | None:
+    """None if it was interrupted: an exception would end the other workers before they have kept their state."""
+    try:
+        return _train_stack(*given)
+    except Interrupted:
+        return None
 
 
 def _train_stack(

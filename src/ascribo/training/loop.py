@@ -20,6 +20,7 @@ from ..support.progress import bar
 from .batch_source import Source
 from .checkpoints import read_checkpoint, write_checkpoint
 from .early_stopping import Pace, Watch
+from .interruption import Interrupted, stops_cleanly
 from .penalty_weight import shorten
 from .settings import Settings
 from .steps import STEPS_PER_CHUNK, Steps
@@ -48,7 +49,8 @@ def run_steps(
     """The loop around the chunks: λ, curves, progress, checkpoints, early stop.
 
     watch : measures held-out bits after each chunk; they are a curve, and end the training if `settings.watched`.
-    checkpoint : a file to write the state to every ten seconds, and to go on from if it is there.
+    checkpoint : a file to write the state to every ten seconds, at the end and at Ctrl-C (`Interrupted`), and to go
+        on from if it is there.
     """
     source, settings = steps.source, steps.settings
     fingerprint = "" if checkpoint is None else _fingerprint(source, settings)
@@ -78,7 +80,13 @@ def run_steps(
             if watch is not None:
                 look(curves["held_out"][k][-1])
         assert done == reached
-    with bar("fitting", pace.total, progress) as shown:
+
+    def keep() -> None:
+        if checkpoint is not None:
+            write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves)
+
+    folder = None if checkpoint is None else checkpoint.parent
+    with stops_cleanly(folder) as stop, bar("fitting", pace.total, progress) as shown:
         shown.advance(done)
         while done < pace.total:
             if controller.settled() and _flat(curves, settings.early_stop):
@@ -105,9 +113,13 @@ def run_steps(
             contrast = chunk["infonce"].sum(-1).mean()
             total = contrast + chunk["mse"].sum(-1).mean()
             shown.advance(len(weights), f"loss {total:.2f}  bits {(floor - contrast) / np.log(2):.2f}")
-            if checkpoint is not None and time.monotonic() - written > CHECKPOINT_SECONDS:
-                write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves)
+            if folder is not None and stop():
+                keep()
+                raise Interrupted.kept_in(folder, f" after {done} of at most {pace.total} steps")
+            if time.monotonic() - written > CHECKPOINT_SECONDS:
+                keep()
                 written = time.monotonic()
+        keep()
     history = {name: np.concatenate(value) for name, value in curves.items()}
     parameters = {name: value.detach().cpu() for name, value in steps.parameters.items()}
     return Trained(parameters, history, (pace.why,) * len(source.seeds))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from torch import Tensor
 
 from ...data.segments import evenly
-from ...support.compute import one_thread
+from ...support.compute import in_processes, one_thread
 from ...training.decoders import WIDTHS, decode, fit_decoders, losses
 from .decoding_problem import DecodingProblem
 from .design import FOLDS
@@ -101,8 +101,8 @@ def _score_apart(
     size = sum(one.x.numel() * len(one.masks) for one, *_ in work)
     processes = effective_n_jobs(-1 if n_jobs is None and size > WORTH_PROCESSES else n_jobs or 1)
     if min(processes, len(work)) > 1:
-        tasks = (delayed(_score_one)(*one, progress and k == 0) for k, one in enumerate(work))
-        found: Any = Parallel(n_jobs=min(processes, len(work)))(tasks)
+        tasks = [(*one, progress and k == 0) for k, one in enumerate(work)]
+        found = in_processes(_score_one, tasks, min(processes, len(work)))
     else:
         found = [_score_one(*one, progress) for one in work]
     scores, start = [], 0

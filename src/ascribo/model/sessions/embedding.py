@@ -18,7 +18,7 @@ from ...data.recording import Recording
 from ...spaces.base import Space, layout
 from ...support.compute import one_thread
 from ...support.names import suggest
-from ...training.checkpoints import discard_checkpoints
+from ...training.checkpoints import discard_checkpoints, forget, one_fit, remember
 from ...training.settings import MOST_SEEDS, Settings
 from ..estimator import ContrastiveEmbedding
 from ..fitting import Prepared, prepare
@@ -100,10 +100,10 @@ class SharedEmbedding(ContrastiveEstimator):
         measures = joint_measures(spaces, [recording.variables for recording in given.values()])
         pairs = SessionPairs(spaces, [as_member(part) for part in prepared.values()], measures)
         overlap = check_overlap(pairs, list(given), list(given))
-        draw = check_random_state(self.random_state).randint
-        self.seeds_: list[int] = draw(
-            np.iinfo(np.int32).max, size=MOST_SEEDS if self.seeds == "auto" else self.seeds
-        ).tolist()
+        most = MOST_SEEDS if self.seeds == "auto" else self.seeds
+        self.seeds_: list[int] = (
+            check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()
+        )
         self.spaces_, self.measures_, self.overlap_ = spaces, measures, overlap
         self.sessions_: dict[str, ContrastiveEmbedding] = {}
         self.landmarks_: dict[str, Landmarks] = {}
@@ -322,8 +322,11 @@ class SharedEmbedding(ContrastiveEstimator):
         shortest = min(len(part.recording) for part in prepared.values())
         changes = {} if steps is None else {"steps": steps}
         settings = Settings.from_parameters(self, time_steps=shortest, **changes)
-        file = None if self.checkpoint is None else Path(self.checkpoint) / "sessions.safetensors"
-        with one_thread():
+        folder = None if self.checkpoint is None else Path(self.checkpoint)
+        file = None if folder is None else folder / "sessions.safetensors"
+        with one_thread(), one_fit(folder):
+            if folder is not None and not self.sessions_ and not isinstance(self.random_state, int | np.integer):
+                self.seeds_ = remember(folder, "seeds of all sessions", self.seeds_)
             fitted = fit_sessions(
                 list(prepared.values()),
                 self.spaces_,
@@ -335,8 +338,9 @@ class SharedEmbedding(ContrastiveEstimator):
                 checkpoint=file,
                 progress=self.progress,
             )
-        if file is not None:  # nothing is left to resume
-            discard_checkpoints([file])
+            if folder is not None and file is not None:  # nothing is left to resume
+                discard_checkpoints([file])
+                forget(folder, ["seeds of all sessions"])
         for (name, part), (model, fit, curves, landmarks) in zip(prepared.items(), fitted, strict=True):
             history = history_of(curves, [o.space for o in part.problem.objectives])
             self.sessions_[name] = self._view(model.spaces)._fitted(
