@@ -116,10 +116,9 @@ def run_steps(
             if folder is not None and stop():
                 keep()
                 raise Interrupted.kept_in(folder, f" after {done} of at most {pace.total} steps")
-            if time.monotonic() - written > CHECKPOINT_SECONDS:
+            if done == pace.total or time.monotonic() - written > CHECKPOINT_SECONDS:
                 keep()
                 written = time.monotonic()
-        keep()
     history = {name: np.concatenate(value) for name, value in curves.items()}
     parameters = {name: value.detach().cpu() for name, value in steps.parameters.items()}
     return Trained(parameters, history, (pace.why,) * len(source.seeds))
