@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ascribo.attribution import attribute
 from ascribo.attribution.maps import AttributionMaps
-from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, make_problems, score_problems
+from ascribo.attribution.unique_variance import MOST_TRAINING_STEPS, known_spaces, make_problems, score_problems
 from ascribo.data.recording import Recording
 from ascribo.data.segments import evenly
 from ascribo.data.standardised_channels import StandardisedChannels, channel_statistics
@@ -30,6 +30,7 @@ from ascribo.metrics.scores import auroc, linear_r2
 from ascribo.model.fitted import FittedModel
 from ascribo.networks.encoders import MLP
 from ascribo.networks.seed_alignment import Alignment
+from ascribo.screening import ask_spaces
 from ascribo.simulate.box import BoxRecording, box
 from ascribo.spaces.base import Space, layout
 from ascribo.spaces.kinds.follow import Follow
@@ -174,20 +175,31 @@ def channel_scores(maps: AttributionMaps, spread: np.ndarray, space: str) -> np.
 def unique_scores(
     cases: Sequence[Case], recordings: Sequence[Recording], models: Sequence[FittedModel]
 ) -> list[Scores]:
-    """Unique variance of every space and channel for models of one shape, their decoders fitted as stacks.
+    """Unique variance of every space and channel: by the test of known variables, and for the other spaces by
+    decoders, those of models of one shape fitted as stacks.
 
     Channels are standardised, as the score is to be that of standardised channels whatever the encoder sees.
     """
     found: list[Scores] = []
-    for start in range(0, len(cases), TOGETHER):
-        part = slice(start, start + TOGETHER)
+    tests: dict[tuple[int, str], Scores] = {}  # models of one recording share them
+    for model, data in zip(models, recordings, strict=True):
+        known = {name: model.spaces[name] for name in known_spaces(model, data)}
+        key = id(data), repr(known)
+        if key not in tests:
+            tests[key] = {test.space: test.score for test in ask_spaces(data, known)} if known else {}
+        found.append(dict(tests[key]))
+    problems = make_problems(models, recordings)
+    members = [k for k, problem in enumerate(problems) if problem is not None]
+    for start in range(0, len(members), TOGETHER):
+        some = members[start : start + TOGETHER]
         scores = score_problems(
-            [replace(own, x=own.x / own.x.std(0)) for own in make_problems(models[part], recordings[part])],
-            [[case["data_seed"]] for case in cases[part]],
+            [replace(own, x=own.x / own.x.std(0)) for k in some if (own := problems[k]) is not None],
+            [[cases[k]["data_seed"]] for k in some],
             steps=min(MOST_TRAINING_STEPS, cases[0]["steps"]),
             progress=False,
         )
-        found += [dict(zip(own.problem.spaces, own.by_block.mean((0, 3)), strict=True)) for own in scores]
+        for k, own in zip(some, scores, strict=True):
+            found[k] |= dict(zip(own.problem.spaces, own.by_block.mean((0, 3)), strict=True))
     return found
 
 

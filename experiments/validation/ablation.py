@@ -1,10 +1,11 @@
-"""What does the embedding add to calls for known variables?
+"""What would an embedding add to calls for known variables?
 
-The decoders of the unique variance see the variables and the embedding of the past. Here that embedding is
-exchanged: that of a trained encoder, of the same encoder before training, as many principal components, the raw
-channels of the past, or nothing. Everything else of the test is the same. Measured for the known variables of each
-recording: area under the ROC curve of the scores, power and share of false calls at q = 0.05. The hidden latents
-are not asked about: only a trained embedding has a space for them.
+The test of known variables conditions on the past of the channels, which stands for what is hidden. By default that
+past is seen through principal components. Here it is seen through the embedding of a trained encoder, of the same
+encoder before training, as many principal components, the raw channels, or not at all. Everything else of the test
+is the same. Measured for the known variables of each recording: area under the ROC curve of the scores, power and
+share of false calls at q = 0.05. The hidden latents are not asked about: only a trained embedding has a space for
+them.
 """
 
 from __future__ import annotations
@@ -15,16 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from scipy import stats
 
 from ascribo import figures
-from ascribo.attribution.unique_variance.decoding_problem import make_problem
-from ascribo.attribution.unique_variance.maps import maps_from_scores
-from ascribo.attribution.unique_variance.score import score_problems
 from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
 from ascribo.model.estimator import ContrastiveEmbedding
-from ascribo.networks.model_stack import Embedder
+from ascribo.screening import ask_spaces
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
 from ascribo.spaces.base import Space
@@ -74,81 +72,49 @@ RECORDINGS: dict[str, Callable[[int, int], Known]] = {
     "mixed selectivity": _mixed(0.0),
     "mixed selectivity, correlation 0.8": _mixed(0.8),
 }
-FULL = {"recordings": list(RECORDINGS), "data_seeds": range(3), "steps": 10_000, "decoders": 1000}
-"""`steps` : time steps of a recording. `decoders` : training steps of the decoders, at most."""
-QUICK = {"recordings": ["mixed selectivity"], "data_seeds": range(1), "steps": 2_000, "decoders": 60}
+FULL = {"recordings": list(RECORDINGS), "data_seeds": range(3), "steps": 10_000, "training": None}
+"""`steps` : time steps of a recording. `training` : training steps of the encoder; None for the default."""
+QUICK = {"recordings": ["mixed selectivity"], "data_seeds": range(1), "steps": 2_000, "training": 60}
 
 
 def cases(plan: Plan) -> list[Case]:
     """The recordings."""
     return [
-        {"recording": name, "data_seed": seed, "steps": plan["steps"], "decoders": plan["decoders"]}
+        {"recording": name, "data_seed": seed, "steps": plan["steps"], "training": plan["training"]}
         for name in plan["recordings"]
         for seed in plan["data_seeds"]
     ]
 
 
-def compare(recording: str, data_seed: int, steps: int, decoders: int) -> Row:
+def compare(recording: str, data_seed: int, steps: int, training: int | None) -> Row:
     """All embeddings on one recording."""
     data = RECORDINGS[recording](50_000 + data_seed, steps)
-    training: dict[str, Any] = {} if decoders > 100 else {"steps": decoders, "seeds": 1}
+    how: dict[str, Any] = {} if training is None else {"steps": training, "seeds": 1}
     model = ContrastiveEmbedding(
-        {**data.spaces, "hidden": Time(2)}, random_state=0, device="cpu", n_jobs=1, progress=False, **training
+        {**data.spaces, "hidden": Time(2)}, random_state=0, device="cpu", n_jobs=1, progress=False, **how
     ).fit(data.recording)
-    fitted = model.model_
+    fitted, epochs = model.model_, data.recording.epochs
     X = fitted.standardise(data.recording.X)[:]
-    one = {name: value[:1] for name, value in fitted.parameters.items()}
     initial = fitted.embedder.initial(fitted.module, [0])
     axes = torch.linalg.svd(X - X.mean(0), full_matrices=False)[2][: fitted.embedder.dim].T
-    embeddings: dict[str, tuple[Any, Mapping[str, Tensor]]] = {
-        "trained": (fitted.embedder, one),
-        "untrained": (fitted.embedder, initial),
-        "principal components": _fixed(X @ axes),
-        "raw past channels": _fixed(X),
-        "none": _fixed(torch.zeros(len(X), 1)),
+    views = {
+        "trained": fitted.embedder.embed(fitted.parameters, X, epochs)[0],
+        "untrained": fitted.embedder.embed(initial, X, epochs)[0],
+        "principal components": X @ axes,
+        "raw past channels": X,
+        "none": torch.zeros(len(X), 1),
     }
-    rows = [{"embedding": name, **_score(data, X, *embedding, decoders)} for name, embedding in embeddings.items()]
+    rows = [{"embedding": name, **_score(data, view.numpy())} for name, view in views.items()]
     return {"recording": recording, "data_seed": data_seed, "embeddings": rows, "spent": model.spent_["steps"]}
 
 
-class _Fixed:
-    """An embedding that is there already, (time, dim), in the place of an encoder."""
-
-    window = 1
-
-    def __init__(self, z: Tensor):
-        self.z = z
-
-    def embed(self, parameters: Mapping[str, Tensor], X: Tensor, epochs: np.ndarray, index: np.ndarray) -> Tensor:
-        """Its rows: (1, n, dim)."""
-        return self.z[torch.from_numpy(index)][None]
-
-
-def _fixed(z: Tensor) -> tuple[_Fixed, Mapping[str, Tensor]]:
-    return _Fixed(z), {"": torch.zeros(1)}
-
-
-def _score(
-    data: Known, X: Tensor, embedder: Embedder, parameters: Mapping[str, Tensor], decoders: int
-) -> dict[str, float]:
+def _score(data: Known, view: np.ndarray) -> dict[str, float]:
     """Area under the ROC curve, power and share of false calls, over all known variables."""
-    epochs, names = data.recording.epochs, data.recording.channel_names
     with one_thread():
-        problem = make_problem(embedder, parameters, data.spaces, X, epochs, data.recording.variables)
-        (scores,) = score_problems([problem], [[0]], steps=decoders, until_flat=True, progress=False)
-    maps = maps_from_scores(
-        scores,
-        weight=np.ones((1, len(data.spaces))),
-        refused={},
-        untested={},
-        channels=names,
-        time=data.recording.time,
-        epochs=epochs,
-    )
-    calls = maps.calls(Q)
-    called = np.concatenate([calls.loc[calls["space"] == name, "called"] for name in data.spaces]).astype(bool)
-    truth = np.concatenate([data.truth[name] for name in data.spaces])
-    areas = [auroc(maps.by_space.sel(space=name).values, data.truth[name]) for name in data.spaces]
+        tests = ask_spaces(data.recording, data.spaces, view=view)
+    called = np.concatenate([stats.false_discovery_control(test.p) <= Q for test in tests])
+    truth = np.concatenate([data.truth[test.space] for test in tests])
+    areas = [auroc(test.score, data.truth[test.space]) for test in tests]
     return {
         "auroc": round(float(np.mean(areas)), 4),
         "power": round(float((called & truth).sum() / truth.sum()), 4),

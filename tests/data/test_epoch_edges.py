@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from ascribo.attribution.unique_variance.innovation import innovation_lag
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ import ascribo as asc
 from ascribo.attribution.methods.generative_gradient import decoder_rows
 from ascribo.attribution.methods.tangent import tangent_basis
 from ascribo.attribution.unique_variance.decoding_problem import make_problem
-from ascribo.attribution.unique_variance.innovation import innovation_lag
 from ascribo.data.segments import hold_out, segment_bounds
 from ascribo.model.fitting import prepare
 from ascribo.networks.model_stack import Embedder

@@ -11,7 +11,7 @@ from scipy import stats
 
 from ..spaces.base import Space, reported
 
-__all__ = ["CROSS_FITTED", "call_channels", "missing_variables", "reasons_without_test"]
+__all__ = ["CROSS_FITTED", "call_by_p", "call_channels", "missing_variables", "reasons_without_test"]
 
 CROSS_FITTED = 2.0
 """How much larger the variance of a mean may be because its blocks are judged by what was learned from the others:
@@ -67,28 +67,45 @@ def call_channels(
         p = stats.t.sf(score / error, freedom)
     p = np.where(error > 0, p, 1.0)
     wide = np.where(error > 0, stats.t.ppf(0.975, freedom) * error, 0.0)
-    tables, about = [], [c for c in blocks.coords if c != "channel" and blocks[c].dims == ("channel",)]
+    tables = []
     for k, space in enumerate(blocks["space"].values.tolist()):
-        table = pd.DataFrame(
-            {
-                "channel": blocks["channel"].values,
-                "space": space,
-                "score": score[k],
-                "p": p[k],  # what stands in the middle is left out first where a table is printed in 80 columns
-                "q": stats.false_discovery_control(p[k]),
-                "ci_low": score[k] - wide[k],
-                "ci_high": score[k] + wide[k],
-            }
-        )
+        own = blocks.sel(space=space, drop=True).isel(seed=0, block=0).copy(data=score[k])
+        table = call_by_p(own, space, p[k], score[k] - wide[k], score[k] + wide[k], q)
         if space in undecided:
             table.loc[:, ["p", "q"]] = np.nan
         if space in refused:
             table.loc[:, ["score", "p", "q", "ci_low", "ci_high"]] = np.nan
         table["called"] = table["q"] <= q
-        for name in about:
-            table[name] = blocks[name].values
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def call_by_p(
+    score: xr.DataArray, space: str, p: np.ndarray, ci_low: np.ndarray, ci_high: np.ndarray, q: float
+) -> pd.DataFrame:
+    """A row for each channel of a space: its score, p, and whether it is called.
+
+    score : DataArray (channel,); other coordinates along the channels, such as their region, become columns beside
+    theirs. p, ci_low, ci_high : (channel,). Where p is not known for all channels, none is called.
+    """
+    if not 0 < q < 1:
+        raise ValueError(f"q={q!r}: expected a false discovery rate between 0 and 1.")
+    table = pd.DataFrame(
+        {
+            "channel": score["channel"].values,
+            "space": space,
+            "score": score.values,
+            "p": p,  # what stands in the middle is left out first where a table is printed in 80 columns
+            "q": stats.false_discovery_control(p) if np.isfinite(p).all() else np.nan,
+            "ci_low": ci_low,
+            "ci_high": ci_high,
+        }
+    )
+    table["called"] = table["q"] <= q
+    for name in score.coords:
+        if name != "channel" and score[name].dims == ("channel",):
+            table[name] = score[name].values
+    return table
 
 
 def missing_variables(spaces: Mapping[str, Space], variables: Collection[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from ..data.format_registry import FileContentError
@@ -27,12 +28,16 @@ def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], fa
     # netCDF has no slash in a name: such coordinates are numbered, and their names are among the facts
     odd = sorted({str(c) for value in there.values() for c in value.coords if "/" in str(c) or not c})
     renamed = {name: f"coordinate_{k}" for k, name in enumerate(odd)}
-    stored = {}
+    stored, some = {}, {}
     for name, value in there.items():
+        spaces = there["by_space"]["space"].values
+        if "space" in value.dims and not np.array_equal(value["space"].values, spaces):  # the file has one axis
+            some[name] = value["space"].values.tolist()
+            value = value.reindex(space=spaces)
         owner = {"space": OWNER} if value.coords["space"].dims == ("dimension",) else {}
         stored[name] = value.rename({c: renamed[str(c)] for c in value.coords if str(c) in renamed} | owner)
     data = xr.Dataset(stored)
-    data.attrs = {"method": facts["method"], FACTS: json.dumps({**facts, "names": renamed})}
+    data.attrs = {"method": facts["method"], FACTS: json.dumps({**facts, "names": renamed, "some_spaces": some})}
     return write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
 
 
@@ -58,8 +63,10 @@ def _read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.D
         raise ValueError(f"it has no attribute {FACTS}")
     facts = json.loads(data.attrs[FACTS])
     back = {there: name for name, there in facts.pop("names").items()} | {OWNER: "space"}
+    some = facts.pop("some_spaces", {})
     arrays = {}
     for name in names:
         value = data[name] if name in data else None
+        value = value.sel(space=some[name]) if value is not None and name in some else value
         arrays[name] = None if value is None else value.rename({c: back[str(c)] for c in value.coords if c in back})
     return arrays, facts

@@ -14,14 +14,17 @@ from numpy.typing import ArrayLike
 from ..data.recording import Recording
 from ..metrics.scores import auroc
 from ..support.files import write_atomically
-from .false_discovery_rate import CROSS_FITTED, call_channels
+from .false_discovery_rate import CROSS_FITTED, call_by_p, call_channels
 from .map_files import read_arrays, write_arrays
 
-__all__ = ["AttributionMaps", "Parts", "TooFewSteps"]
+__all__ = ["NUMBERS", "AttributionMaps", "Parts", "TooFewSteps"]
+
+NUMBERS = ("p", "ci_low", "ci_high")
+"""What `AttributionMaps.tests` holds of each channel and space."""
 
 TAKEN = {
     *("channel", "space", "dimension", "seed", "block", "time", "epoch", "score", "z", "ci_low", "ci_high"),
-    *("p", "q", "called", "note", "level", "by_space", "by_dimension", "blocks"),
+    *("p", "q", "called", "note", "level", "by_space", "by_dimension", "blocks", "tests", "number"),
 }
 """Names that maps and tables of calls use themselves."""
 
@@ -36,12 +39,14 @@ class Parts:
 
     time, epochs : (time,), of the recording.
     over_time : time steps (n,) -> scores (n, channel, space). only_at : time steps (n,) -> the maps of these alone.
+    scores_at : time steps (n,) -> the scores of these, (channel, space); None: those of `only_at`.
     """
 
     time: np.ndarray
     epochs: np.ndarray
     over_time: Callable[[np.ndarray], np.ndarray]
     only_at: Callable[[np.ndarray], AttributionMaps]
+    scores_at: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __deepcopy__(self, memo) -> Parts:
         return self
@@ -61,8 +66,9 @@ class AttributionMaps:
     Attributes
     ----------
     by_space : DataArray (channel, space). Unique variance: the share of the channel's variance that only the space
-        explains; of a space whose variables change, only what is new in them since some time steps ago (their
-        innovation) counts, so that it is small for slow variables. The other methods: mean over time and seeds of
+        explains. For known variables it is the variance of the channel's ranks, and as a rule only what is new in
+        the variables since some time steps ago (their innovation) counts, so that it is small for slow ones; it
+        may be a little below 0. The other methods: mean over time and seeds of
         the length of a channel's row within the space, which does not depend on the basis of the block; for the
         generative gradient the unit is standard deviations of the channel per standard deviation of the space.
     by_dimension : DataArray (channel, dimension), mean over time and seeds of |entry|. Rows are standardised
@@ -71,11 +77,13 @@ class AttributionMaps:
     method : the method's name.
     refused : space -> why it has no map; its scores are NaN.
     rank_deficient : share of samples left out because the Jacobian could not be inverted.
-    blocks : DataArray (seed, space, channel, block) or None; the unique variance in blocks of time, which `calls`
-        tests.
+    blocks : DataArray (seed, space, channel, block) or None; the unique variance in blocks of time, of spaces
+        without variables, which `calls` tests.
+    tests : DataArray (number, channel, space) or None; p and the limits of the interval, of spaces with variables.
     untested : space -> why its scores cannot be tested, so that `calls` leaves it out.
-    undecided : space -> why a test of it would mean nothing for this recording: `calls` calls no channel for it,
-        and says why.
+    undecided : space -> why nothing can be asked about it in this recording: `calls` calls no channel for it, and
+        says why.
+    notes : space -> kind of note -> what about its variables may mislead, and what to do; see docs/screening.md.
     level : DataArray (channel, space) or None; the share of the channel's variance that the values of the space
         explain, their past included. Unlike `by_space` it compares spaces with variables and those without. It is
         not tested, and variables that go with each other share it.
@@ -90,6 +98,8 @@ class AttributionMaps:
     untested: dict[str, str] = field(default_factory=dict)
     undecided: dict[str, str] = field(default_factory=dict)
     level: xr.DataArray | None = None
+    tests: xr.DataArray | None = None
+    notes: dict[str, dict[str, str]] = field(default_factory=dict)
     parts: Parts | None = field(default=None, repr=False)
 
     def calls(self, q: float = 0.05) -> pd.DataFrame:
@@ -98,32 +108,45 @@ class AttributionMaps:
         Columns: channel, space, score (the share of the channel's variance that only the space explains; of
         variables that change, by what is new in them), level (the share that the values of the space explain, which
         is not tested), p (that the space adds nothing), q (p adjusted by the method of Benjamini and Hochberg
-        1995), ci_low and ci_high (95%, over seeds and blocks of time), called, note (why nothing was tested). Only
-        for method="unique_variance", whose scores are measured on held-out time. Spaces without a map and
-        `undecided` ones have no p and are not called. Spaces that cannot be tested (`untested`) are left out; if
-        there are no others, this is an error.
+        1995), ci_low and ci_high (95%), called, note (why nothing was tested, or which `notes` there are about the
+        space). Spaces with variables have the test of `ascribo.screen`. Only for method="unique_variance". Spaces
+        without a map and `undecided` ones have no p and are not called. Spaces that cannot be tested (`untested`)
+        are left out; if there are no others, this is an error.
         """
-        if self.blocks is None:
+        if self.blocks is None and self.tests is None:
             raise ValueError(
                 f"a {self.method} map has no test that knows what an unconnected channel scores: use "
                 "model.attribute(recording, method='unique_variance').calls()."
             )
-        tested = [space for space in self.blocks["space"].values.tolist() if space not in self.untested]
-        if not tested:
+        if not self.tested:
             raise ValueError(f"no space can be tested: {'; '.join(dict.fromkeys(self.untested.values()))}.")
-        blocks = self.blocks.sel(space=tested)
-        reasons = {**self.undecided, **self.refused}
-        table = call_channels(
-            blocks, q, refused=list(self.refused), undecided=list(reasons), dependence=CROSS_FITTED
-        )
+        table = pd.concat([self._calls_of(space, q) for space in self.tested], ignore_index=True)
         shares = ["score", "ci_low", "ci_high"]
         table[shares] = table[shares].clip(upper=1.0)  # of some blocks of time it may be more
         if self.level is not None:
-            own = [self.level.sel(space=name).values for name in tested]
+            own = [self.level.sel(space=name).values for name in self.tested]
             table.insert(3, "level", np.concatenate(own))
+        reasons = {**{name: ", ".join(own) for name, own in self.notes.items()}, **self.undecided, **self.refused}
         place = list(table.columns).index("called") + 1
         table.insert(place, "note", [reasons.get(name, "") for name in table["space"]])
         return table
+
+    @property
+    def tested(self) -> list[str]:
+        """The spaces that `calls` has rows of."""
+        arrays = [array for array in (self.blocks, self.tests) if array is not None]
+        there = {name for array in arrays for name in array["space"].values.tolist()}
+        return [name for name in self.by_space["space"].values.tolist() if name in there - {*self.untested}]
+
+    def _calls_of(self, space: str, q: float) -> pd.DataFrame:
+        """The rows of one space."""
+        if self.tests is not None and space in self.tests["space"].values:
+            p, low, high = self.tests.sel(space=space, number=list(NUMBERS)).values
+            return call_by_p(self.by_space.sel(space=space, drop=True), space, p, low, high, q)
+        assert self.blocks is not None
+        reasons = [name for name in (*self.undecided, *self.refused) if name == space]
+        own = self.blocks.sel(space=[space])
+        return call_channels(own, q, refused=list(self.refused), undecided=reasons, dependence=CROSS_FITTED)
 
     def by_unit(self) -> pd.DataFrame:
         """A row for each channel: what is known of it, and for each space its score.
@@ -136,7 +159,7 @@ class AttributionMaps:
         calls = self._calls_if_any()
         for space in self.by_space["space"].values.tolist():
             table[f"{space}_score"] = self.by_space.sel(space=space).values
-            if calls is not None and space not in self.untested:
+            if calls is not None and space in self.tested:
                 own = calls[calls["space"] == space].set_index("channel")
                 table[[f"{space}_q", f"{space}_called"]] = own[["q", "called"]]
         return table
@@ -158,7 +181,7 @@ class AttributionMaps:
             coords[f"unit_{name}" if name in TAKEN else str(name)] = ("channel", np.asarray(values))
         arrays = {
             part: None if (value := getattr(self, part)) is None else value.assign_coords(coords)
-            for part in ("by_space", "by_dimension", "blocks", "level")
+            for part in ("by_space", "by_dimension", "blocks", "level", "tests")
         }
         parts = self.parts
         if parts is not None:
@@ -184,11 +207,13 @@ class AttributionMaps:
     def by_epoch(self) -> xr.DataArray:
         """Scores of each epoch on its own: DataArray (epoch, channel, space); NaN where an epoch is too short."""
         parts = self._parts()
+        scores_at = parts.scores_at or (lambda index: parts.only_at(index).by_space.values)
         labels = np.unique(parts.epochs)
         scores: list[xr.DataArray] = []
         for label in labels:
             try:
-                scores.append(parts.only_at(np.flatnonzero(parts.epochs == label)).by_space)
+                found = scores_at(np.flatnonzero(parts.epochs == label))
+                scores.append(self.by_space.copy(data=found))
             except TooFewSteps:
                 scores.append(xr.full_like(self.by_space, np.nan))
         return xr.concat(scores, dim=pd.Index(labels, name="epoch"))
@@ -259,22 +284,25 @@ class AttributionMaps:
     def to_netcdf(self, path: str | Path) -> Path:
         """Write all but what needs the model to one netCDF file, which `AttributionMaps.load` reads."""
         arrays = {"by_space": self.by_space, "by_dimension": self.by_dimension, "blocks": self.blocks}
-        arrays["level"] = self.level
+        arrays |= {"level": self.level, "tests": self.tests}
         facts = {"method": self.method, "rank_deficient": self.rank_deficient}
         return write_arrays(path, arrays, {**facts, **self._reasons()})
 
     @classmethod
     def load(cls, path: str | Path) -> AttributionMaps:
         """Maps that `to_netcdf` wrote. `over_time`, `where` and `by_epoch` need the model, and are not there."""
-        arrays, facts = read_arrays(path, ("by_space", "by_dimension", "blocks", "level"))
+        arrays, facts = read_arrays(path, ("by_space", "by_dimension", "blocks", "level", "tests"))
         return cls(**arrays, **facts)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write `to_frame` as CSV."""
         return write_atomically(path, lambda temporary: self.to_frame().to_csv(temporary, index=False))
 
-    def _reasons(self) -> dict[str, dict[str, str]]:
-        return {"refused": self.refused, "untested": self.untested, "undecided": self.undecided}
+    def _reasons(self) -> dict[str, dict]:
+        return {
+            **{"refused": self.refused, "untested": self.untested, "undecided": self.undecided},
+            "notes": self.notes,
+        }
 
     @property
     def _about_channels(self) -> list[str]:
@@ -283,9 +311,7 @@ class AttributionMaps:
 
     def _calls_if_any(self) -> pd.DataFrame | None:
         """The calls; None if there is no test, or none of any space."""
-        if self.blocks is None or set(self.blocks["space"].values.tolist()) <= set(self.untested):
-            return None
-        return self.calls()
+        return self.calls() if self.tested else None
 
     def _parts(self) -> Parts:
         if self.parts is None:

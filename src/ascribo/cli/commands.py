@@ -169,7 +169,7 @@ def attribute(
     for name, space in model.model_.spaces.items():
         if space.nuisance or name in maps.refused:
             continue
-        if maps.blocks is not None and name not in maps.untested:
+        if name in maps.tested:
             print_calls(maps, name)
         else:
             print_scores(maps, name, space.variables, most=10)

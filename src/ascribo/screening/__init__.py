@@ -1,10 +1,13 @@
 """Calls for known variables in seconds, without training an encoder.
 
     screen.py               `screen`: from a recording and its spaces to calls
+    space_tests.py          the test of each space, which the default attribution reports too
+    variables.py            the variables of the spaces, and blocks of time
     questions.py            what is asked about a space, and all that is conditioned on
     features.py             features of variables and of channels, within epochs
     measurement_error.py    variables that were measured with error
     regression.py           regressions on many features
+    levels.py               how much of a channel the values of a space tell
     sign_flips.py           is a sum of products above chance?
     diagnostics.py          what about the variables may mislead, each with what to do
 
@@ -13,5 +16,6 @@ A space follows variables that were measured: what nobody measured needs a model
 
 from .diagnostics import Note
 from .screen import Screening, screen
+from .space_tests import SpaceTest, ask_spaces
 
-__all__ = ["Note", "Screening", "screen"]
+__all__ = ["Note", "Screening", "SpaceTest", "ask_spaces", "screen"]

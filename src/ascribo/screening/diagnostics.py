@@ -10,7 +10,18 @@ from scipy import spatial, stats
 
 from .features import trend, waves
 
-__all__ = ["Hidden", "Note", "explained_by", "hidden_components", "moves_with_hidden", "table_of_functions"]
+__all__ = [
+    "FUNCTION",
+    "Hidden",
+    "Note",
+    "explained_by",
+    "hidden_components",
+    "moves_with_hidden",
+    "note_functions",
+    "note_lost",
+    "note_velocity",
+    "table_of_functions",
+]
 
 NEIGHBOURS, POINTS = 5, 4_000
 FUNCTION = 0.99
@@ -23,6 +34,10 @@ CALLED_ALIKE, SLOPES_ALIKE = 0.1, 0.1
 """p below which calls, or slopes, are said to go along with hidden loadings."""
 LOOKED_AT = 5_000
 """Time steps that are looked at."""
+GOES_ON = 0.5
+"""Correlation of neighbouring changes from which on a variable has a velocity."""
+LOST = 0.01
+"""Share of time steps at one value, of a variable whose values seldom come twice, from which on it seems lost."""
 
 
 @dataclass(frozen=True)
@@ -114,3 +129,55 @@ def moves_with_hidden(
     common = np.square(slopes @ hidden.loadings).sum(1) / np.maximum(np.square(slopes).sum(1), 1e-300)
     p = stats.f.sf(common / 2 / ((1 - common) / (channels - 2)), 2, channels - 2)
     return bool(p.min() * len(p) < SLOPES_ALIKE)
+
+
+def note_velocity(name: str, values: np.ndarray, notes: list[Note]) -> None:
+    """Say so if a variable, values (time, k), moves on smoothly."""
+    change = np.diff(values, axis=0)
+    goes_on = (change[1:] * change[:-1]).sum() / max(np.square(change).sum(), 1e-12)
+    if goes_on > GOES_ON:
+        text = (
+            "it moves on smoothly, so that its velocity is a function of its path: channels that carry its "
+            "velocity are called for it. Give velocity as a space of its own to tell the two apart."
+        )
+        notes.append(Note(name, "has a velocity", text))
+
+
+def note_lost(name: str, values: np.ndarray, notes: list[Note]) -> None:
+    """A tracker that has lost its object often reports one and the same value."""
+    for column in values.T:
+        different, counts = np.unique(column, return_counts=True)
+        if len(different) > len(column) / 2 and counts.max() > LOST * len(column):
+            text = (
+                f"one and the same value comes in {counts.max() / len(column):.0%} of time steps, and most others "
+                "once: was it lost then? Channels that carry it may be called for what goes along with it. Set "
+                "the value to NaN where it is not known."
+            )
+            notes.append(Note(name, "lost at times", text))
+            return
+
+
+def note_functions(name: str, functions: Mapping[tuple[str, str], float], notes: list[Note]) -> None:
+    """Say so if other spaces tell a space, or nearly."""
+    for (source, target), share in functions.items():
+        if target != name or share < NEARLY:
+            continue
+        if share > FUNCTION:
+            text = (
+                f"it is a function of {source!r} ({share:.1%}): neither was conditioned on the other, and channels "
+                "of one are called for both."
+            )
+            notes.append(Note(name, "redundant", text))
+        else:
+            text = (
+                f"{source!r} tells {share:.0%} of it: it is nearly a function of that, and the call rests on the "
+                "little that is its own. Read the two together, or vary them apart."
+            )
+            notes.append(Note(name, "nearly a function", text))
+            noisy = {note.space for note in notes if note.kind == "measured with error"}
+            if {source, target} <= noisy and functions[target, source] > NEARLY:
+                text = (
+                    f"it and {source!r} were both measured with error and tell most of each other: they may be two "
+                    "measurements of one thing, and then channels of either are those of both. Take their mean."
+                )
+                notes.append(Note(name, "one thing twice", text))

@@ -133,10 +133,13 @@ class History:
         return self.averages[:, :, 1]
 
 
-def channel_history(scores: np.ndarray, first: np.ndarray, index: np.ndarray) -> History:
-    """The past of the channels at the time steps `index`."""
-    count = max(3, round(COMPONENTS * min(1, len(first) / ENOUGH)))
-    return History(averages(components(scores, count), DECAY_TIMES, first)[index])
+def channel_history(
+    scores: np.ndarray, first: np.ndarray, index: np.ndarray, view: np.ndarray | None = None
+) -> History:
+    """The past of the channels at the time steps `index`, by principal components or by a view (time, k)."""
+    if view is None:
+        view = components(scores, max(3, round(COMPONENTS * min(1, len(first) / ENOUGH))))
+    return History(averages(view, DECAY_TIMES, first)[index])
 
 
 def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:

@@ -126,12 +126,28 @@ class Residuals:
     by_block : (block, f, channel), in each block the products of the features' residuals with the channels'; over
     all time they are their sum. whitening : for each of `SMOOTHNESS`, (f, f), to make the features' residuals of
     variance about one. size : (smoothness, channel), by how much the fit has made the products in blocks smaller,
-    against their sum, than they are without a fit.
+    against their sum, than they are without a fit. of_channels : (p, channel), weights of the channels' fits.
+    of_features : for some channels each, weights (p, f) of the features' fits.
     """
 
     by_block: np.ndarray
     whitening: list[np.ndarray]
     size: np.ndarray
+    of_channels: np.ndarray
+    of_features: list[tuple[np.ndarray, np.ndarray]]
+
+    def products(self, parts: tuple[np.ndarray, ...], direction: np.ndarray) -> np.ndarray:
+        """Products of residuals at some time steps, of each channel and a mixture of features: (time, channel).
+
+        parts : see `block_sums`. direction : (f, channel), the mixtures.
+        """
+        v, h, f, y = parts
+        z = np.concatenate([v, h], axis=1)
+        left = y - z @ self.of_channels
+        out = np.empty(left.shape)
+        for mine, weights in self.of_features:
+            out[:, mine] = left[:, mine] * ((f - z @ weights) @ direction[:, mine])
+        return out
 
 
 def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
@@ -149,18 +165,21 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     variance = np.maximum(variance, 0)
     whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
     by_block, size = np.empty(sums.fy.shape), np.ones((len(whitening), sums.fy.shape[2]))
+    of_channels, of_features = np.empty(sums.zy.shape[1:], np.float32), []
     for c in set(penalties.of_channels.tolist()):
         mine = np.flatnonzero(penalties.of_channels == c)
         zy = sums.zy[:, :, mine]
         fit = _solve(factors[c], zy.sum(0, dtype=float)).astype(np.float32)
         twice = wf + _solve(factors[c], rf)
+        of_channels[:, mine] = fit
+        of_features.append((mine, twice))
         left = zy - sums.zz @ fit
         by_block[:, :, mine] = (
             sums.fy[:, :, mine] - sums.zf.transpose(0, 2, 1) @ fit - twice.T.astype(np.float32) @ left
         )
         for k, each in enumerate(whitening):
             size[k, mine] = _size(sums, twice, each, factors[c], _penalty(sums, c))
-    return Residuals(by_block, whitening, size)
+    return Residuals(by_block, whitening, size, of_channels, of_features)
 
 
 def _size(sums: Sums, weights: np.ndarray, whitening: np.ndarray, factor, penalty: np.ndarray) -> float:

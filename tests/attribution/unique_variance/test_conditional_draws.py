@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-
 from ascribo.attribution.unique_variance.conditional_draws import exchange_innovations, redraw_present
 from ascribo.attribution.unique_variance.joint_histograms import JointHistograms
 

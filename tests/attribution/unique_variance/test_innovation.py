@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
-
 from ascribo.attribution.unique_variance.innovation import innovation_lag
+from scipy.signal import lfilter
 
 
 def walk(rng, steps, decay):

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from ascribo.attribution.unique_variance.trials import exchange_trials, why_not_exchangeable
 
 import ascribo as asc
 from ascribo.attribution.unique_variance.decoding_problem import make_problem
 from ascribo.attribution.unique_variance.design import make_design
 from ascribo.attribution.unique_variance.maps import maps_from_scores
 from ascribo.attribution.unique_variance.score import score_problems
-from ascribo.attribution.unique_variance.trials import exchange_trials, why_not_exchangeable
 from ascribo.networks.model_stack import Embedder
 
 TRIALS, LENGTH = 60, 50

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from ascribo.attribution.unique_variance.innovation import innovation_lag
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
@@ -20,7 +21,6 @@ from ascribo.attribution.unique_variance import decoding_problem as problem_modu
 from ascribo.attribution.unique_variance import design, score
 from ascribo.attribution.unique_variance.decoding_problem import DecodingProblem, make_problem
 from ascribo.attribution.unique_variance.fourier_features import wave_heights, wave_numbers
-from ascribo.attribution.unique_variance.innovation import innovation_lag
 from ascribo.attribution.unique_variance.maps import maps_from_scores
 from ascribo.attribution.unique_variance.score import HeldOutScores, score_problems
 from ascribo.attribution.unique_variance.whitening import white

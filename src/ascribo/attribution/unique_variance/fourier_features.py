@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from .input_columns import Column, Role, which
-from .whitening import white
 
 __all__ = ["wave_heights", "wave_numbers", "wave_phases"]
 
@@ -42,21 +41,15 @@ def wave_heights() -> Tensor:
     return torch.from_numpy(2**0.5 / np.maximum(1.0, np.geomspace(*WAVE_NUMBERS, WAVES)))
 
 
-def wave_phases(present: Mapping[str, np.ndarray], inputs: Tensor, columns: Sequence[Column]) -> Tensor | None:
-    """Phases of waves over the present values of each space, (n, k), as a linear map of the inputs (n, dim): (dim,
-    w).
+def wave_phases(values: Mapping[str, np.ndarray], inputs: Tensor, columns: Sequence[Column]) -> Tensor | None:
+    """Phases of waves over the values of each space, (n, k), as a linear map of the inputs (n, dim): (dim, w).
 
-    None without spaces. The present is the past and the innovation together: with another innovation the same map
-    makes the waves of what the present would be.
+    None without spaces.
     """
     found = []
-    for name, value in present.items():
-        own = np.flatnonzero(which(columns, {Role.PAST, Role.INNOVATION}, name))
-        where = torch.from_numpy(own).to(inputs.device)
-        goal = white(torch.from_numpy(value)[None].to(inputs.device))[0].double()
-        u = inputs[:, where].double()
-        gram = torch.linalg.pinv(u.mT @ u, rtol=1e-10, hermitian=True)
-        weights = torch.zeros(len(columns), goal.shape[1], dtype=torch.float64, device=inputs.device)
-        weights[where] = gram @ (u.mT @ goal)
-        found.append(weights @ wave_numbers(goal.shape[1]).to(weights))
+    for name, value in values.items():
+        where = torch.from_numpy(np.flatnonzero(which(columns, {Role.VALUE}, name))).to(inputs.device)
+        weights = torch.zeros(len(columns), value.shape[1], dtype=torch.float64, device=inputs.device)
+        weights[where, torch.arange(value.shape[1], device=inputs.device)] = 1.0
+        found.append(weights @ wave_numbers(value.shape[1]).to(weights))
     return torch.cat(found, 1).to(inputs) if found else None

@@ -1,8 +1,8 @@
-"""Unique variance from start to end: models and recordings to decoding problems, to held-out scores, to maps."""
+"""Unique variance from start to end: the test of known variables, decoders for the other spaces, and maps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,15 +10,20 @@ import xarray as xr
 
 from ...data.recording import Recording
 from ...data.standardised_channels import are_counts, standardise
+from ...screening import SpaceTest, ask_spaces
+from ...spaces.base import reported
 from ..false_discovery_rate import reasons_without_test
-from ..maps import AttributionMaps, Parts, TooFewSteps
+from ..maps import NUMBERS, AttributionMaps, Parts, TooFewSteps
 from ..method_inputs import Model, reasons_without_map, seed_weights
 from ..method_registry import Options, recording_method
 from .decoding_problem import DecodingProblem, make_problem
 from .design import BLOCKS, make_design
 from .score import HeldOutScores, score_problems
 
-__all__ = ["make_problems", "maps_from_scores", "unique_variance_maps"]
+__all__ = ["known_spaces", "make_problems", "maps_of_recording", "unique_variance_maps"]
+
+FEWEST_TIME_STEPS = 5
+"""Time steps below which a part of the recording has no map."""
 
 
 @recording_method("unique_variance", takes={"loss"}, tested=True)
@@ -40,36 +45,55 @@ def unique_variance_maps(
 ) -> list[AttributionMaps]:
     """Unique variance maps of many models, each of its recording; those of one shape share a stack of decoders.
 
-    loss : "squared", or "poisson" for channels that are counts. steps : of training of the decoders, at most.
-    until_flat, n_jobs : see `score_problems`.
+    loss : "squared", or "poisson" for channels that are counts; of the decoders. steps : of training of the
+    decoders, at most. until_flat, n_jobs : see `score_problems`.
     """
     problems = make_problems(models, recordings, loss=loss)
     how = {"until_flat": until_flat, "n_jobs": n_jobs, "progress": progress}
     groups: dict[tuple, list[int]] = {}
     for k, problem in enumerate(problems):
-        phases = None if problem.phases is None else problem.phases.shape
-        groups.setdefault((problem.x.shape[1], problem.masks.shape, phases), []).append(k)
-    maps: dict[int, AttributionMaps] = {}
+        if problem is not None:
+            phases = None if problem.phases is None else problem.phases.shape
+            groups.setdefault((problem.x.shape[1], problem.masks.shape, phases), []).append(k)
+    scores: dict[int, HeldOutScores] = {}
     for members in groups.values():
         seeds = [list(range(models[k].seeds)) for k in members]
-        found = score_problems([problems[k] for k in members], seeds, steps=steps, **how)
-        for k, scores in zip(members, found, strict=True):
-            maps[k] = maps_from_scores(
-                scores,
-                weight=seed_weights(models[k]),
-                refused=reasons_without_map(models[k]),
-                untested=reasons_without_test(models[k].spaces, recordings[k].variables),
-                channels=models[k].channels,
-                time=recordings[k].time,
-                epochs=recordings[k].epochs,
+        chosen = [own for k in members if (own := problems[k]) is not None]
+        scores |= dict(zip(members, score_problems(chosen, seeds, steps=steps, **how), strict=True))
+    tests: dict[tuple[int, str], list[SpaceTest]] = {}  # models of one recording share them
+    maps = []
+    for k, (model, recording) in enumerate(zip(models, recordings, strict=True)):
+        known = known_spaces(model, recording)
+        key = id(recording), repr({name: model.spaces[name] for name in known})
+        if key not in tests:
+            tests[key] = ask_spaces(recording, {name: model.spaces[name] for name in known}) if known else []
+        maps.append(
+            maps_of_recording(
+                *(recording, reported(model.spaces), tests[key], scores.get(k)),
+                weight=seed_weights(model),
+                refused=reasons_without_map(model),
+                untested=reasons_without_test(model.spaces, recording.variables),
+                again=lambda only, model=model, recording=recording, known=known: ask_spaces(
+                    recording, {name: model.spaces[name] for name in known}, only=only
+                ),
             )
-    return [maps[k] for k in range(len(models))]
+        )
+    return maps
+
+
+def known_spaces(model: Model, recording: Recording) -> list[str]:
+    """Spaces of a model whose variables the recording has, nuisances too; none if all of them are nuisances."""
+    known = [n for n, s in model.spaces.items() if s.variables and set(s.variables) <= set(recording.variables)]
+    return known if any(not model.spaces[name].nuisance for name in known) else []
 
 
 def make_problems(
     models: Sequence[Model], recordings: Sequence[Recording], *, loss: str = "squared"
-) -> list[DecodingProblem]:
-    """What the decoders of each model and its recording learn; models of one recording share a design."""
+) -> list[DecodingProblem | None]:
+    """What the decoders of each model and its recording learn; models of one recording share a design.
+
+    None for a model all of whose spaces have variables that the recording knows.
+    """
     problems, designs = [], {}
     for model, recording in zip(models, recordings, strict=True):
         counts = None
@@ -78,6 +102,9 @@ def make_problems(
                 raise ValueError("loss='poisson' is for counts: X has entries that are not whole numbers >= 0.")
             nothing, one = np.zeros(recording.X.shape[1]), np.ones(recording.X.shape[1])
             counts = standardise(recording.X, nothing, one, model.device)
+        if set(reported(model.spaces)) <= set(known_spaces(model, recording)):
+            problems.append(None)
+            continue
         X, about = model.standardise(recording.X), (recording.epochs, recording.variables)
         key = (id(recording), repr(model.spaces), model.embedder.window)
         if key not in designs:
@@ -87,71 +114,112 @@ def make_problems(
     return problems
 
 
-def maps_from_scores(
-    scores: HeldOutScores,
+def maps_of_recording(
+    recording: Recording,
+    names: Sequence[str],
+    tests: Sequence[SpaceTest],
+    scores: HeldOutScores | None,
     *,
     weight: np.ndarray,
-    refused: dict[str, str],
-    untested: dict[str, str],
-    channels: Sequence[str],
-    time: np.ndarray,
-    epochs: np.ndarray,
+    refused: Mapping[str, str],
+    untested: Mapping[str, str],
+    again: Callable[[np.ndarray], Sequence[SpaceTest]],
 ) -> AttributionMaps:
-    """Held-out scores as maps.
+    """Tests of known variables and held-out scores of the other spaces as maps.
 
+    Parameters
+    ----------
+    names : the spaces, in order.
+    tests : of the spaces whose variables are known. scores : of the others, None if there are none.
     weight : (seed, space), 1 for the seeds whose space is usable. refused : space -> why it has no map. Both are
-    for spaces that are judged by their embedding: variables are tested as they are, whatever the embedding knows
-    of them.
+        for spaces that are judged by their embedding: variables are tested as they are, whatever the embedding
+        knows of them.
+    again : (time,) booleans -> the tests at these time steps alone.
     """
-    index, names = scores.problem.index, list(scores.problem.spaces)
-    by_embedding = scores.problem.comparisons
-    weight = np.where([name in by_embedding for name in names], weight, 1.0)
-    refused = {name: why for name, why in refused.items() if name in by_embedding}
+    names, channels = list(names), recording.channel_names
+    embedded = list(scores.problem.spaces) if scores is not None else []
+    refused = {name: why for name, why in refused.items() if name in embedded}
+    weight = weight[:, [names.index(name) for name in embedded]]
     share = np.where(weight.any(0), weight, 1.0)
     share = (share / share.sum(0))[:, None]  # (seed, 1, space)
-    gone = [name in refused for name in names]
+    gone = [name in refused for name in embedded]
+
+    def joined(of_tests: Sequence[np.ndarray], of_scores: np.ndarray | None) -> np.ndarray:
+        """(..., channel) of each test and (..., channel, space) of the others, as (..., channel, space)."""
+        parts = dict(zip([test.space for test in tests], of_tests, strict=True))
+        if of_scores is not None:
+            of_scores = np.where(gone, np.nan, of_scores)
+            parts |= {name: of_scores[..., k] for k, name in enumerate(embedded)}
+        return np.stack([parts[name] for name in names], axis=-1)
 
     def over_time(chosen: np.ndarray) -> np.ndarray:
-        out = np.full((len(chosen), len(channels), len(names)), np.nan)
+        if scores is None:
+            return joined([test.at(chosen) for test in tests], None)
+        index = scores.problem.index
+        out = np.full((len(chosen), len(channels), len(embedded)), np.nan)
         rows = np.searchsorted(index, chosen).clip(max=len(index) - 1)
-        tested = np.flatnonzero(index[rows] == chosen)
-        out[tested] = (scores.at(rows[tested]) * share[:, None]).sum(0)
-        out[..., gone] = np.nan
-        return out
+        there = np.flatnonzero(index[rows] == chosen)
+        out[there] = (scores.at(rows[there]) * share[:, None]).sum(0)
+        return joined([test.at(chosen) for test in tests], out)
+
+    def scores_at(chosen: np.ndarray) -> np.ndarray:
+        found = over_time(chosen)
+        enough = np.isfinite(found).sum(0) >= FEWEST_TIME_STEPS
+        if not enough.any():
+            raise TooFewSteps(f"of these {len(chosen)} time steps too few have all their variables and neighbours.")
+        return np.where(enough, np.nanmean(np.where(enough, found, 0.0), 0), np.nan)
 
     def only_at(chosen: np.ndarray) -> AttributionMaps:
-        rows = np.flatnonzero(np.isin(index, chosen))
-        if len(rows) < BLOCKS[0]:
-            raise TooFewSteps(
-                f"{len(rows)} of these {len(chosen)} time steps have all their variables and neighbours: too few."
-            )
-        size = len(index) / scores.by_block.shape[-1]
-        blocks = np.arange(len(rows)) * int(np.clip(len(rows) / size, *BLOCKS)) // len(rows)
-        parts = [scores.at(rows[blocks == b]).mean(1) for b in range(blocks[-1] + 1)]
-        return maps(np.stack(parts, -1).transpose(0, 2, 1, 3))
+        by_block = None
+        if scores is not None:
+            rows = np.flatnonzero(np.isin(scores.problem.index, chosen))
+            if len(rows) < BLOCKS[0]:
+                raise TooFewSteps(
+                    f"{len(rows)} of these {len(chosen)} time steps have all their variables and neighbours: too "
+                    "few."
+                )
+            size = len(scores.problem.index) / scores.by_block.shape[-1]
+            blocks = np.arange(len(rows)) * int(np.clip(len(rows) / size, *BLOCKS)) // len(rows)
+            parts = [scores.at(rows[blocks == b]).mean(1) for b in range(blocks[-1] + 1)]
+            by_block = np.stack(parts, -1).transpose(0, 2, 1, 3)
+        only = np.zeros(len(recording), dtype=bool)
+        only[chosen] = True
+        return maps(again(only) if tests else [], by_block)
 
-    def maps(by_block: np.ndarray, level: np.ndarray | None = None) -> AttributionMaps:
-        score = np.minimum((by_block.mean(-1).transpose(0, 2, 1) * share).sum(0), 1.0)
-        score[:, gone] = np.nan
-        by_block = np.where(share[:, 0, :, None, None] > 0, by_block, np.nan)
+    def maps(tests: Sequence[SpaceTest], by_block: np.ndarray | None) -> AttributionMaps:
+        found = None
+        if by_block is not None:
+            found = np.minimum((by_block.mean(-1).transpose(0, 2, 1) * share).sum(0), 1.0)
+            by_block = np.where(share[:, 0, :, None, None] > 0, by_block, np.nan)
+        attrs = {"method": "unique_variance", "loss": "squared" if scores is None else scores.problem.loss}
         labels = {"channel": list(channels), "space": names}
-        attrs = {"method": "unique_variance", "loss": scores.problem.loss}
         array = partial(xr.DataArray, dims=("channel", "space"), coords=labels, attrs=attrs)
         return AttributionMaps(
             None,
-            array(score, name="by_space"),
+            array(joined([test.score for test in tests], found), name="by_space"),
             "unique_variance",
             refused,
             0.0,
-            xr.DataArray(by_block, dims=("seed", "space", "channel", "block"), coords=labels, name="blocks"),
-            untested=untested,
-            undecided={name: why for name, why in scores.problem.undecided.items() if name not in untested},
-            level=None if level is None else array(level, name="level"),
-            parts=Parts(time, epochs, over_time, only_at),
+            None if by_block is None else _blocks(by_block, channels, embedded),
+            untested=dict(untested),
+            undecided={test.space: test.why_refused for test in tests if test.why_refused},
+            level=array(joined([test.level for test in tests], found), name="level"),
+            tests=_tests(tests, channels) if tests else None,
+            notes={test.space: {note.kind: note.text for note in test.notes} for test in tests if test.notes},
+            parts=Parts(recording.time, recording.epochs, over_time, only_at, scores_at),
         )
 
-    if scores.level is None:
-        return maps(scores.by_block)
-    level = np.minimum((scores.level.transpose(0, 2, 1) * share).sum(0), 1.0)
-    level[:, gone] = np.nan
-    return maps(scores.by_block, level)
+    return maps(tests, None if scores is None else scores.by_block)
+
+
+def _blocks(by_block: np.ndarray, channels: Sequence[str], spaces: list[str]) -> xr.DataArray:
+    labels = {"channel": list(channels), "space": spaces}
+    return xr.DataArray(by_block, dims=("seed", "space", "channel", "block"), coords=labels, name="blocks")
+
+
+def _tests(tests: Sequence[SpaceTest], channels: Sequence[str]) -> xr.DataArray:
+    labels = {"number": list(NUMBERS), "channel": list(channels), "space": [test.space for test in tests]}
+    values = [[getattr(test, number) for test in tests] for number in NUMBERS]
+    return xr.DataArray(
+        np.array(values).transpose(0, 2, 1), dims=("number", "channel", "space"), coords=labels, name="tests"
+    )

@@ -11,7 +11,6 @@ import torch
 from joblib import effective_n_jobs
 from torch import Tensor
 
-from ...data.segments import evenly
 from ...support.compute import in_processes, one_thread
 from ...training.decoders import WIDTHS, decode, fit_decoders, losses
 from .decoding_problem import DecodingProblem
@@ -32,8 +31,6 @@ LEAST_LOSS = 1e-8
 """Variance (or deviance) of a channel below which there is nothing to explain."""
 ROWS_AT_ONCE = {False: 8192, True: 65_536}
 """Time steps that are scored together, on a CPU and on a GPU."""
-LEVEL_ROWS = 20_000
-"""Time steps by which levels are measured, at most."""
 NUMBERS_AT_ONCE = 2**25
 """Numbers of a layer that are held at once, at most: with many channels and seeds fewer time steps are scored
 together."""
@@ -45,14 +42,11 @@ class HeldOutScores:
 
     by_block : (seed, space, channel, block), means over blocks of time.
     at : rows (n,) of the problem -> the same at each of them, (seed, n, channel, space).
-    level : (seed, space, channel), the share of the variance that the values of the space explain, not its
-        innovation alone.
     """
 
     problem: DecodingProblem
     by_block: np.ndarray
     at: Callable[[np.ndarray], np.ndarray]
-    level: np.ndarray | None = None
 
 
 def score_problems(
@@ -109,8 +103,8 @@ def _score_apart(
     for problem, own in zip(problems, seeds, strict=True):
         mine = found[start : start + len(own)]
         parameters = {name: torch.cat([one.parameters[name] for one in mine]) for name in mine[0].parameters}
-        parts = [[getattr(one, name) for one in mine] for name in ("by_block", "level", "none_is_better")]
-        joined = _Scored(parameters, np.concatenate(parts[0]), np.concatenate(parts[1]), torch.cat(parts[2]))
+        by_block, none_is_better = [one.by_block for one in mine], [one.none_is_better for one in mine]
+        joined = _Scored(parameters, np.concatenate(by_block), torch.cat(none_is_better))
         scores.append(_held_out_scores(problem, joined))
         start += len(own)
     return scores
@@ -184,7 +178,6 @@ class _Scored(NamedTuple):
 
     parameters: Mapping[str, Tensor]
     by_block: np.ndarray
-    level: np.ndarray
     none_is_better: Tensor
 
 
@@ -205,11 +198,7 @@ def _score(problem: DecodingProblem, parameters: Mapping[str, Tensor]) -> _Score
     none_is_better = worse.sum(1) > 0
     total -= worse * none_is_better[:, None]
     mean = total / torch.from_numpy(np.bincount(problem.block)).to(x.device)[:, None, None]
-    by_block = mean.permute(0, 3, 2, 1).cpu().numpy()
-    level = by_block.mean(-1)
-    for name, found in judge.levels().items():
-        level[:, problem.spaces.index(name)] = found.cpu().numpy()
-    return _Scored(parameters, by_block, level, none_is_better)
+    return _Scored(parameters, mean.permute(0, 3, 2, 1).cpu().numpy(), none_is_better)
 
 
 def _held_out_scores(problem: DecodingProblem, scored: _Scored) -> HeldOutScores:
@@ -225,7 +214,7 @@ def _held_out_scores(problem: DecodingProblem, scored: _Scored) -> HeldOutScores
                 out[:, part] = (saved - beyond * scored.none_is_better[:, None]).cpu().numpy()
         return out
 
-    return HeldOutScores(problem, scored.by_block, at, scored.level)
+    return HeldOutScores(problem, scored.by_block, at)
 
 
 class _Judge:
@@ -253,51 +242,11 @@ class _Judge:
     def saved(self, rows: Tensor, fold: int) -> tuple[Tensor, Tensor]:
         """Saved loss at rows that one fold holds out, and how much of it is that of a decoder beyond what none, a
         constant, would lose: both (seed, rows, channel, space)."""
-        problem = self.problem
-        u = problem.inputs[:, rows]
-        found = [self.loss(u, rows, variant, fold) for variant in range(self.variants)]
-        nothing = torch.zeros_like(found[0])
-        saved, beyond = {}, {}
-        none = losses(self.constant, problem.x[rows], problem.loss)
-        for name, (full, without) in problem.comparisons.items():
-            saved[name], beyond[name] = found[without] - found[full], found[without] - none
-        redrawn = [(name, 0, *own) for name, own in problem.redraws.items()]
-        redrawn += [(name, problem.variables_alone, *own) for name, own in problem.trial_redraws.items()]
-        for name, variant, where, draws in redrawn:
-            total = torch.zeros_like(nothing)
-            for other in draws[:, rows]:
-                v = u.clone()
-                v[..., where] = other
-                total += self.loss(v, rows, variant, fold) - found[variant]
-            saved[name] = total / (2 * len(draws))
-        stack = lambda each: torch.stack([each.get(name, nothing) / self.whole for name in problem.spaces], -1)  # noqa: E731
-        return stack(saved), stack(beyond)
-
-    @torch.no_grad()
-    def levels(self) -> dict[str, Tensor]:
-        """For each space with innovations, the share of the variance that its values explain: (seed, channel).
-
-        Half of what it costs to take all that is known of the space from another time.
-        """
-        problem, variant = self.problem, self.problem.variables_alone
-        if problem.elsewhere is None:
-            return {}
-        total = {
-            name: torch.zeros(self.seeds, problem.x.shape[1], device=problem.x.device) for name in problem.levels
-        }
-        chosen = evenly(len(problem.index), LEVEL_ROWS)
-        for fold in range(FOLDS):
-            for part in torch.from_numpy(chosen[problem.fold[chosen] == fold]).split(self.rows_at_once):
-                rows = part.to(problem.x.device)
-                there = torch.from_numpy(problem.elsewhere[part.numpy()]).to(problem.x.device)
-                u, other = problem.inputs[:, rows], problem.inputs[:, there]
-                found = self.loss(u, rows, variant, fold)
-                for name, columns in problem.levels.items():
-                    v = u.clone()
-                    where = torch.tensor(columns, device=v.device)
-                    v[..., where] = other[..., where]
-                    total[name] += (self.loss(v, rows, variant, fold) - found).sum(1)
-        return {name: (value / (2 * len(chosen) * self.whole)).clamp(0, 1) for name, value in total.items()}
+        u = self.problem.inputs[:, rows]
+        full, *without = [self.loss(u, rows, variant, fold) for variant in range(self.variants)]
+        none = losses(self.constant, self.problem.x[rows], self.problem.loss)
+        stack = lambda parts: torch.stack([each / self.whole for each in parts], -1)  # noqa: E731
+        return stack([each - full for each in without]), stack([each - none for each in without])
 
 
 def _constant(x: Tensor, loss: str) -> Tensor:

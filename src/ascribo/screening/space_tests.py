@@ -1,0 +1,300 @@
+"""Which channels carry the variables of a space: the test of each space of a recording.
+
+This is the only test of known variables there is: `ascribo.screen` and the default attribution both report it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import stats
+
+from ..data.recording import Recording
+from ..data.segments import segment_bounds
+from ..data.standardised_channels import limit_time_steps
+from ..spaces.base import Space
+from .diagnostics import (
+    FUNCTION,
+    Hidden,
+    Note,
+    hidden_components,
+    moves_with_hidden,
+    note_functions,
+    note_lost,
+    note_velocity,
+    table_of_functions,
+)
+from .features import components, normal_scores
+from .levels import level_scores
+from .questions import History, Question, Variable, channel_history, path_tells, whiten
+from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
+from .sign_flips import p_values, quadratic_form
+from .variables import make_variables, split_blocks, too_slow
+
+__all__ = ["SpaceTest", "ask_spaces"]
+
+AHEAD, REACH = 0.02, 10
+"""Share of an innovation that the channels' past may tell; beyond it channels may lead by `REACH` steps."""
+CERTAIN = 4.0
+"""Standard errors by which the channels' past must tell it."""
+LOOKED_AT = 5_000
+"""Time steps from which it is judged whether a variable is the change of another."""
+MOST_TIME_STEPS, RUNS = 100_000, 40
+"""Time steps that are used, at most: of longer recordings so many runs, evenly spaced."""
+A_CHANGE = (
+    "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
+    "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
+)
+HIDDEN_COMPANY = (
+    "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
+    "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
+)
+FLIPS = 20_000
+LEVEL = 0.05
+"""False discovery rate at which notes look at the channels that are called."""
+
+
+@dataclass(frozen=True)
+class SpaceTest:
+    """What was found about a space.
+
+    question : "innovation", "level", or "none" where nothing could be asked (a note says why).
+    score : (channel,), the share of the channel's variance (of its ranks, as normal scores) that the asked part of
+        the space explains and nothing else does; ci_low and ci_high, 95%; p, that there is nothing. NaN where
+        nothing could be asked.
+    level : (channel,), the share that the values of the space tell, whatever else goes with them; not tested.
+    notes : what may mislead, each with what to do.
+    at : time steps (n,) -> what each adds to the score, (n, channel); their mean over time is the score. NaN at
+        time steps that were not used.
+    """
+
+    space: str
+    question: str
+    score: np.ndarray
+    ci_low: np.ndarray
+    ci_high: np.ndarray
+    p: np.ndarray
+    level: np.ndarray
+    notes: list[Note] = field(default_factory=list)
+    at: Callable[[np.ndarray], np.ndarray] = field(default=lambda rows: np.empty((0, 0)), repr=False)
+
+    @property
+    def why_refused(self) -> str:
+        """Why nothing could be asked; nothing if something could."""
+        return "" if self.question != "none" else " ".join(note.text for note in self.notes)
+
+
+def ask_spaces(
+    recording: Recording,
+    spaces: Mapping[str, Space],
+    *,
+    flips: int = FLIPS,
+    only: np.ndarray | None = None,
+    view: np.ndarray | None = None,
+) -> list[SpaceTest]:
+    """Test every space that has variables and is no nuisance; see the folder's first page.
+
+    flips : times that signs of blocks are turned, at most. only : (time,) booleans, time steps to which the test is
+    limited. view : (time, k), what stands for what is hidden, by its past; by default principal components of the
+    channels.
+    """
+    asked = {name: space for name, space in spaces.items() if space.variables}
+    used = _used(len(recording), recording.X.shape[1])
+    epochs, table = recording.epochs[used], recording.variables.iloc[used]
+    runs = np.cumsum(np.r_[0, (np.diff(epochs) != 0) | (np.diff(used) != 1)])
+    first, last = segment_bounds(runs)
+    known = np.all([space.known(table) for space in asked.values()], axis=0)
+    notes: list[Note] = []
+    variables = make_variables(table, asked, known, first, notes)
+    scores = normal_scores(recording.X[used])
+    seen = None if view is None else components(view[used], view.shape[1])
+    everything = _Everything(variables, known, first, last, scores, seen, flips)
+    chosen = known if only is None else known & only[used]
+    out = []
+    for name, space in asked.items():
+        if space.nuisance:
+            continue
+        own = [note for note in notes if note.space == name]
+        found = everything.ask(name, chosen, own) if name in variables else None
+        out.append(_nothing(name, scores.shape[1], own) if found is None else found)
+    return [replace(each, at=_at(each.at, used, len(recording), scores.shape[1])) for each in out]
+
+
+def _used(steps: int, channels: int) -> np.ndarray:
+    """Time steps that are used: all, or runs of a long recording."""
+    most = limit_time_steps(MOST_TIME_STEPS, channels)
+    if steps <= most:
+        return np.arange(steps)
+    starts = np.linspace(0, steps - most // RUNS, RUNS).astype(int)
+    return (starts[:, None] + np.arange(most // RUNS)).ravel()
+
+
+def _at(at: Callable[[np.ndarray], np.ndarray], used: np.ndarray, steps: int, channels: int):
+    """The same by time steps of the whole recording."""
+
+    def of_whole(rows: np.ndarray) -> np.ndarray:
+        place = np.full(steps, -1)
+        place[used] = np.arange(len(used))
+        out, there = np.full((len(rows), channels), np.nan), place[rows] >= 0
+        if there.any():
+            out[there] = at(place[rows[there]])
+        return out
+
+    return of_whole
+
+
+def _nothing(name: str, channels: int, notes: list[Note]) -> SpaceTest:
+    empty = np.full(channels, np.nan)
+    return SpaceTest(name, "none", *[empty] * 5, notes, lambda rows: np.full((len(rows), channels), np.nan))
+
+
+@dataclass
+class _Everything:
+    """All that is known of a recording. scores : (time, channel), normal scores. view : see `ask_spaces`."""
+
+    variables: dict[str, Variable]
+    known: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    scores: np.ndarray
+    view: np.ndarray | None
+    flips: int
+    hidden: Hidden | None = None
+    pasts: dict[tuple[int, int], tuple[History, np.ndarray]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = {name: each.values[self.known] for name, each in self.variables.items()}
+        self.functions = table_of_functions(known)
+        self.narrow = {name: each.narrow(8)[self.known] for name, each in self.variables.items()}
+        self.scores_known = self.scores if self.known.all() else self.scores[self.known]
+
+    def ask(self, name: str, chosen: np.ndarray, notes: list[Note]) -> SpaceTest | None:
+        """The test of a space at the chosen time steps; None, with a note, where nothing can be asked."""
+        variable = self.variables[name]
+        blocks = split_blocks(variable, chosen, self.first, name, notes)
+        if blocks and not variable.innovation and too_slow(variable.values, blocks):
+            text = (
+                "it is slower than the blocks of time that are compared: chance cannot be told. Record for longer."
+            )
+            notes.append(Note(name, "too slow", text))
+            return None
+        if not blocks:
+            return None
+        others = {other: each for other, each in self.variables.items() if other != name}
+        both = {other: max(self.functions[name, other], self.functions[other, name]) for other in others}
+        same = {other: others.pop(other) for other, share in both.items() if share > FUNCTION}
+        note_functions(name, self.functions, notes)
+        few = np.flatnonzero(self.known)[:: max(1, self.known.sum() // LOOKED_AT)]
+        for other, each in others.items():
+            if path_tells(variable, each, self.first, self.last, few):
+                others[other] = replace(each, path=False)
+                notes.append(Note(name, "a change", A_CHANGE.format(other=other)))
+        question, left = self._residuals(name, others, same, blocks, notes)
+        test = _test(name, question, left, blocks, self.flips)
+        self._note(test, variable, notes)
+        level = level_scores(variable, self.scores, blocks)
+        return replace(test, notes=notes, level=level)
+
+    def _residuals(
+        self,
+        name: str,
+        others: Mapping[str, Variable],
+        same: Mapping[str, Variable],
+        blocks: list[np.ndarray],
+        notes: list[Note],
+    ) -> tuple[Question, Residuals]:
+        """The question that the variable allows, and what the fits leave.
+
+        others : spaces that are conditioned on. same : spaces that say the same, of which only the past is.
+        """
+        variable = self.variables[name]
+        if not variable.innovation:
+            text = (
+                "its own past tells it: there is no innovation to ask about. The question is about its level, and "
+                "other slow things that go along with it by chance or by design cannot be told from it. Vary it at "
+                "random."
+            )
+            notes.append(Note(name, "no innovation", text))
+            question = Question(variable, others, None, self.scores, self.first, self.last)
+            sums = block_sums(question.parts, blocks)
+            return question, fit_residuals(sums, choose_penalties(sums, 1))
+
+        def ask(reach: int) -> tuple[Question, Sums, Penalties]:
+            question = Question(
+                *(variable, others, *self._past(variable, reach, blocks), self.first, self.last, same, reach)
+            )
+            sums = block_sums(question.parts, blocks)
+            return question, sums, choose_penalties(sums, variable.values.shape[1])
+
+        question, sums, chosen = ask(0)
+        if not same and chosen.gain > AHEAD and chosen.certain > CERTAIN:
+            text = (
+                f"the channels' past tells {chosen.gain:.0%} of its innovation: channels run ahead of it, or it "
+                "follows something hidden that they carry. Channels were asked with leads and lags of up to "
+                f"{REACH} time steps; those that carry the hidden thing alone may be called."
+            )
+            notes.append(Note(name, "channels ahead", text))
+            question, sums, chosen = ask(REACH)
+        return question, fit_residuals(sums, chosen)
+
+    def _past(self, variable: Variable, reach: int, blocks: list[np.ndarray]) -> tuple[History, np.ndarray]:
+        """The channels' past, and the channels less what it says of each."""
+        key = (variable.lag, reach)
+        if not variable.seldom and key in self.pasts:
+            return self.pasts[key]
+        past = np.maximum(variable.past - 2 * reach, self.first)
+        history = channel_history(self.scores, self.first, past, self.view)
+        found = history, whiten(self.scores, self.first, past, blocks)
+        if not variable.seldom:  # whose blocks lie otherwise
+            self.pasts[key] = found
+        return found
+
+    def _note(self, test: SpaceTest, variable: Variable, notes: list[Note]) -> None:
+        """What the variable, and the channels that are called, may mislead about."""
+        name = test.space
+        if not variable.seldom:
+            note_velocity(name, variable.narrow(8), notes)
+        note_lost(name, variable.values[self.known], notes)
+        called = stats.false_discovery_control(test.p) <= LEVEL
+        if not called.any() or variable.categorical or not variable.innovation:
+            return
+        self.hidden = self.hidden or hidden_components(self.scores_known, self.narrow)
+        if moves_with_hidden(self.hidden, self.scores_known, self.narrow, name, variable.lag, called):
+            notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
+
+
+def _test(name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int) -> SpaceTest:
+    """Scores, intervals and p-values of a space."""
+    steps, number = sum(map(len, blocks)), len(blocks)
+    by_block = left.by_block / steps
+    forms = np.stack(
+        [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, left.size, strict=True)]
+    )
+    found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
+    by_chance = np.trace(forms[0], axis1=1, axis2=2)
+    score = found[0] - by_chance
+    pull = 2 * forms[0].sum(2)
+    chance = 2 * (np.square(forms[0]).sum((1, 2)) - np.square(np.einsum("ckk->ck", forms[0])).sum(1))
+    wide = stats.t.ppf(0.975, number - 1) * np.sqrt(number * pull.var(1, ddof=1) + chance)
+    usable = np.zeros(len(question.first), dtype=bool)
+    usable[np.concatenate(blocks)] = True
+    direction = left.whitening[0] @ (left.whitening[0].T @ by_block.sum(0))  # (feature, channel)
+
+    def at(rows: np.ndarray) -> np.ndarray:
+        out = np.full((len(rows), len(score)), np.nan)
+        for part in np.array_split(np.flatnonzero(usable[rows]), -(-len(rows) // LOOKED_AT)):
+            out[part] = left.products(question.parts(rows[part]), direction) - by_chance
+        return out
+
+    return SpaceTest(
+        space=name,
+        question="innovation" if question.history is not None else "level",
+        score=score,
+        ci_low=score - wide,
+        ci_high=score + wide,
+        p=p_values(forms, found, flips),
+        level=np.full(len(score), np.nan),
+        at=at,
+    )

@@ -1,0 +1,124 @@
+"""The variables of the spaces: how far back their past lies, whether anything is new in them, blocks of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ..spaces.base import Space
+from .diagnostics import Note
+from .features import dummies, earlier, standardise
+from .measurement_error import measurement_noise, smooth_jointly
+from .questions import Question, Variable, choose_lag, run_starts
+from .regression import block_sums, residual_products
+
+__all__ = ["FEWEST", "SHORTEST", "make_variables", "split_blocks", "too_slow"]
+
+BLOCKS = 20
+SHORTEST, FEWEST = 25, 8
+"""Time steps of a block, and blocks, below which nothing can be said."""
+NEW = 0.05
+"""Share of its variance that must be new in a variable for its innovation to be asked about."""
+NEW_OF_CHANGE = 0.5
+"""Share of its change over the lag that must be new, for a slow variable: that of a random walk is all new."""
+SLOW = 0.5
+"""Share of a variable's variance that may lie between blocks, for its level to be asked about."""
+SELDOM = 0.1
+"""Share of time steps with a change, below which a variable stands still most of the time."""
+LOOKED_AT = 5_000
+"""Time steps from which it is judged whether a variable has an innovation."""
+LABELS = 40
+
+
+def make_variables(
+    table: pd.DataFrame, spaces: Mapping[str, Space], known: np.ndarray, first: np.ndarray, notes: list[Note]
+) -> dict[str, Variable]:
+    """The spaces' variables, smoothed where they were measured with error; those that never change are left out."""
+    values: dict[str, np.ndarray] = {}
+    for name, space in spaces.items():
+        own = np.where(known[:, None], space.values(table), np.nan)
+        own = np.nan_to_num(own) if space.categorical else standardise(own)
+        if known.sum() == 0 or not np.ptp(own[known], axis=0).any():
+            text = "its variables are missing everywhere or never change: nothing can be asked. Check them."
+            notes.append(Note(name, "no variation", text))
+            continue
+        if space.categorical and own.shape[1] > LABELS:
+            text = f"it has {own.shape[1]} labels: all but {LABELS - 1} are taken together. Pool them by meaning."
+            notes.append(Note(name, "many labels", text))
+        values[name] = dummies(own, LABELS) if space.categorical else own
+    starts = {name: run_starts(own, first) for name, own in values.items()}
+    seldom = {name: len(np.unique(each)) < SELDOM * len(each) for name, each in starts.items()}
+    smooth = [name for name in values if not spaces[name].categorical and not seldom[name]]
+    if smooth:
+        together = np.concatenate([values[name] for name in smooth], axis=1)
+        noise = measurement_noise(together, first)
+        cleaned = standardise(smooth_jointly(together, noise, first)) if noise.any() else together
+        at = 0
+        for name in smooth:
+            part = slice(at, at := at + values[name].shape[1])
+            values[name] = cleaned[:, part]
+            if noise[part].any():
+                share = np.sqrt(noise[part].max())
+                text = (
+                    f"its variables were measured with error, about {share:.0%} of their standard deviation: all "
+                    "variables were smoothed together. Fast changes are lost; a better measurement would keep them."
+                )
+                notes.append(Note(name, "measured with error", text))
+    return {
+        name: _variable(own, spaces[name].categorical, seldom[name], first, known) for name, own in values.items()
+    }
+
+
+def _variable(
+    values: np.ndarray, categorical: bool, seldom: bool, first: np.ndarray, known: np.ndarray
+) -> Variable:
+    """How far back its past lies, and whether its innovation can be asked about."""
+    lag = choose_lag(values, first)
+    own = Variable(values, categorical, earlier(first, lag), lag, True, seldom)
+    rows = np.flatnonzero(known)
+    rows = rows[:: max(1, len(rows) // LOOKED_AT)]
+    alone = Question(own, {}, None, np.zeros((len(values), 1), np.float32), first, first)
+    sums = block_sums(
+        lambda r: (alone.parts(r)[0], np.zeros((len(r), 0)), values[r], values[r][:, :1]),
+        np.array_split(rows, BLOCKS),
+    )
+    left, total = np.trace(residual_products(sums)), np.trace(sums.ff.sum(0))
+    change = np.square(values[rows] - values[own.past[rows]]).sum()
+    return replace(own, innovation=bool(left > NEW * total or left > NEW_OF_CHANGE * change > 0))
+
+
+def split_blocks(
+    variable: Variable, known: np.ndarray, first: np.ndarray, name: str, notes: list[Note]
+) -> list[np.ndarray]:
+    """Blocks of time steps whose variables are known; runs of equal values of a variable that seldom changes are
+    not cut. None where there is too little of either."""
+    rows = np.flatnonzero(known & known[variable.past])
+    unit = np.arange(len(rows))
+    if variable.seldom and len(rows):
+        run = run_starts(variable.values, first)[rows]
+        unit = np.cumsum(np.r_[0, np.diff(run) != 0])
+        if unit[-1] + 1 < 2 * BLOCKS:
+            text = (
+                f"it changes too seldom: {unit[-1] + 1} stretches of one value. Fewer than {2 * FEWEST} cannot be "
+                f"tested, and with fewer than {2 * BLOCKS} little is found. Record more trials."
+            )
+            notes.append(Note(name, "changes too seldom", text))
+    blocks = min(BLOCKS, len(rows) // SHORTEST, (unit[-1] + 1) // 2 if len(rows) else 0)
+    if blocks < BLOCKS and len(rows) < BLOCKS * SHORTEST:
+        text = f"only {len(rows)} time steps can be used: too short, {BLOCKS * SHORTEST} or more are needed."
+        notes.append(Note(name, "too short", text))
+    if blocks < FEWEST:
+        return []
+    place = np.cumsum(np.r_[True, np.diff(unit) != 0]) - 1  # runs, counted
+    middle = (np.searchsorted(place, place, "left") * blocks) // len(rows)
+    return [part for k in range(blocks) if len(part := rows[middle == k])]
+
+
+def too_slow(values: np.ndarray, blocks: list[np.ndarray]) -> bool:
+    """Whether most of the variance lies between blocks."""
+    used = np.concatenate([values[rows] for rows in blocks])
+    between = sum(len(rows) * np.square(values[rows].mean(0) - used.mean(0)).sum() for rows in blocks)
+    return bool(between > SLOW * np.square(used - used.mean(0)).sum())
