@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from ascribo.attribution.unique_variance.innovation import innovation_lag
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -212,40 +211,27 @@ class Recorder:
     st.integers(1, 5),
     st.integers(1, 4),
     st.sampled_from([0.0, 0.05]),
-    st.integers(1, 3),
 )
 @few
-def test_unique_variance_looks_back_and_ahead_within_the_epoch(lengths, seed, window, offset, missing, lag):
+def test_unique_variance_looks_back_and_ahead_within_the_epoch(lengths, seed, window, offset, missing):
     rng = np.random.default_rng(seed)
     epochs = np.repeat(np.arange(len(lengths)), lengths)
     variables = table(epochs, rng, missing)[["x", "label"]]
     spaces = {"x": asc.Follow("x", 1), "rest": asc.Time(1, offsets=(offset,))}
     embedder, X = Recorder(window), torch.from_numpy(rng.normal(size=(len(epochs), 3)).astype(np.float32))
     try:
-        problem = make_problem(embedder, {"w": torch.zeros(1)}, spaces, X, epochs, variables, lag=lag)
+        problem = make_problem(embedder, {"w": torch.zeros(1)}, spaces, X, epochs, variables)
     except ValueError:
         assume(False)
         raise
     steps = problem.index
-    assert len(embedder.asked) == 4
+    assert len(embedder.asked) == 2
     half = window // 2
     for asked in embedder.asked:
         assert (epochs[asked] == epochs[steps]).all()
         # what the encoder sees there does not reach the step itself, nor is it cut short by an edge on that side
         assert (np.abs(asked - steps) > half).all()
     assert torch.isfinite(problem.inputs).all()
-    # the innovation is a change within the epoch: of `lag` steps of 1, whatever the scale it was brought to
-    x = variables["x"].to_numpy()
-    assert (x[steps] - x[steps - lag] == lag).all()
-
-
-@given(st.lists(st.integers(2, 40), min_size=2, max_size=8), seeds)
-@few
-def test_the_lag_of_innovations_is_judged_within_epochs(lengths, seed):
-    """Values that never change within an epoch are correlated at every lag, but not from one epoch to the next."""
-    own = np.random.default_rng(seed).normal(size=len(lengths))
-    epochs = np.repeat(np.arange(len(lengths)), lengths)
-    assert innovation_lag(own[epochs][:, None], epochs) == max(lengths) - 1
 
 
 @pytest.mark.parametrize("encoder", [asc.MLP((8,)), asc.Convolution(7, (4, 4))])

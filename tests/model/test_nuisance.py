@@ -69,13 +69,13 @@ def test_a_channel_of_the_nuisance_is_not_called_for_what_goes_with_it(maps, dat
     assert data.variables.corr().iloc[0, 1] > 0.7
     ignored = fitted(data, {"x": asc.Follow("x", dim=1), "rest": asc.Time(dim=2)}).attribute(data)
     assert called(ignored)["x"] == 1 and called(ignored)["speed"] > 0.5  # x stands for speed, too
-    assert called(maps)["x"] == 1 and called(maps)["speed"] == 0 and called(maps)["hidden"] == 0
+    assert called(maps)["x"] == 1 and max(called(maps)[["speed", "hidden"]]) <= 1 / 6
 
 
 def test_maps_have_no_column_for_it(model, maps, data):
     shown = ["x", "rest"]
     assert list(maps.by_space["space"].values) == shown
-    assert list(maps.blocks["space"].values) == shown
+    assert list(maps.tests["space"].values) == ["x"] and list(maps.blocks["space"].values) == ["rest"]
     assert set(maps.calls()["space"]) == set(maps.to_frame()["space"]) == set(shown)
     assert maps.over_time(0, 50).sizes["space"] == maps.by_epoch().sizes["space"] == 2
     assert list(maps.where(data.variables["x"] > 0).by_space["space"].values) == shown
@@ -158,15 +158,10 @@ def test_the_decoders_see_every_nuisance_and_are_asked_about_none(data):
             given = (embedder, embedder.initial(module, [0]), own, torch.from_numpy(data.X), data.epochs, variables)
             problems.append(make_problem(*given))
         with_nuisances, without = problems
-        assert with_nuisances.spaces == ("x", "rest") and without.spaces == tuple(spaces)
+        assert with_nuisances.spaces == ("rest",)
         assert torch.equal(with_nuisances.inputs, without.inputs)
-        for name in ("x", "rest"):  # the same problem: the same inputs seen, the same innovations redrawn
-            assert (name in with_nuisances.redraws) == (name in without.redraws)
-            if name in without.redraws:
-                assert torch.equal(with_nuisances.redraws[name][1], without.redraws[name][1])
-            else:
-                masks = [q.masks[list(q.comparisons[name])] for q in problems]
-                assert torch.equal(*masks)
+        last = without.spaces.index("rest")  # the same problem: the same inputs seen
+        assert torch.equal(with_nuisances.masks[[0, 1]], without.masks[[0, 1 + last]])
 
 
 def test_something_must_be_reported(data):

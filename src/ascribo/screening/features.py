@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import signal, stats
 
-__all__ = ["averages", "components", "dummies", "earlier", "hats", "normal_scores", "standardise", "trend", "waves"]
+__all__ = ["averages", "components", "dummies", "earlier", "fill_missing", "hats", "normal_scores", "standardise", "trend", "waves"]
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
@@ -60,6 +60,29 @@ def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def trend(rows: np.ndarray, steps: int, count: int) -> np.ndarray:
     """Slow cosines of time at some time steps of `steps`: (rows, count)."""
     return np.cos(np.pi * np.arange(1, count + 1) * (rows[:, None] + 0.5) / steps) * np.sqrt(2)
+
+
+def fill_missing(values: np.ndarray, known: np.ndarray, first: np.ndarray, between: bool) -> np.ndarray:
+    """Values (time, k) with those that are not known filled in from their own epoch: on a straight line between
+    known ones, or (between=False, for labels) as the nearest one is. An epoch without any has zeros.
+
+    >>> fill_missing(np.array([[1.0], [np.nan], [3.0], [np.nan]]), np.array([1, 0, 1, 0], bool), np.zeros(4, int), True)
+    array([[1.],
+           [2.],
+           [3.],
+           [3.]])
+    """
+    out = np.where(known[:, None], values, 0.0)
+    starts = np.unique(first[~known])
+    ends = np.r_[np.unique(first), len(first)]
+    for a in starts:
+        b = ends[np.searchsorted(ends, a, "right")]
+        rows, there = np.arange(a, b), np.flatnonzero(known[a:b]) + a
+        if len(there) and between:
+            out[a:b] = np.stack([np.interp(rows, there, column[there]) for column in values.T], axis=1)
+        elif len(there):
+            out[a:b] = values[np.interp(rows, there, there).round().astype(int)]
+    return out
 
 
 def earlier(first: np.ndarray, lag: int) -> np.ndarray:

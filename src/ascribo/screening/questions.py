@@ -199,6 +199,8 @@ class Question:
             if self.reach and not other.categorical:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
                 given += [waves(values[index], self.count(8), 0.5, 6.0) for index in shifted]
+        if len(self.others) > 1:  # what the joint waves among the features have of the other spaces alone
+            given.append(self._joint_waves(np.zeros_like(self.space.narrow(8)[rows]), rows))
         if self.space.innovation:
             index = self._past(rows, 0)
             others = [other for other in self.others.values() if other.path]
@@ -221,6 +223,11 @@ class Question:
                 past.append(waves(joined, self.count(32), 0.3, 2.0, seed=2))
         return np.concatenate(given, 1), np.concatenate(past, 1), self._features(rows), self.channels[rows]
 
+    def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Waves of values (rows, k) of the space and those of all other spaces together."""
+        everything = [own, *(other.narrow(8)[rows] for other in self.others.values())]
+        return waves(np.concatenate(everything, axis=1), self.count(12), 0.3, 3.0, seed=1)
+
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
         return np.maximum(rows - lag, self.first[rows])
 
@@ -237,8 +244,7 @@ class Question:
             for index in (self._before(rows, self.reach), self._after(rows, self.reach)):
                 out.append(self.space.functions(index, self.count(8), 3.0))
         if self.others:
-            everything = [own[rows], *(other.narrow(8)[rows] for other in self.others.values())]
-            out.append(waves(np.concatenate(everything, axis=1), self.count(12), 0.3, 3.0, seed=1))
+            out.append(self._joint_waves(own[rows], rows))
         if self.history is not None:
             out.append(_products(own[rows], self.history.recent[rows][:, :INTERACTING]))
         if self.space.innovation and not self.space.categorical:

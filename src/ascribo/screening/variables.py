@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..spaces.base import Space
 from .diagnostics import Note
-from .features import dummies, earlier, standardise
+from .features import dummies, earlier, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import Question, Variable, choose_lag, run_starts
 from .regression import block_sums, residual_products
@@ -39,8 +39,10 @@ def make_variables(
     """The spaces' variables, smoothed where they were measured with error; those that never change are left out."""
     values: dict[str, np.ndarray] = {}
     for name, space in spaces.items():
-        own = np.where(known[:, None], space.values(table), np.nan)
-        own = np.nan_to_num(own) if space.categorical else standardise(own)
+        there = space.known(table)
+        own = space.values(table).astype(float)
+        own = own if space.categorical else standardise(np.where(there[:, None], own, np.nan))
+        own = fill_missing(own, there, first, between=not space.categorical)
         if known.sum() == 0 or not np.ptp(own[known], axis=0).any():
             text = "its variables are missing everywhere or never change: nothing can be asked. Check them."
             notes.append(Note(name, "no variation", text))

@@ -1,4 +1,4 @@
-"""Unique variance on data made by hand: zero where nothing is carried, however leaky the embedding."""
+"""Unique variance on data made by hand: nothing where nothing is carried, however leaky the embedding."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
-from ascribo.attribution.unique_variance.innovation import innovation_lag
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
@@ -21,14 +20,14 @@ from ascribo.attribution.unique_variance import decoding_problem as problem_modu
 from ascribo.attribution.unique_variance import design, score
 from ascribo.attribution.unique_variance.decoding_problem import DecodingProblem, make_problem
 from ascribo.attribution.unique_variance.fourier_features import wave_heights, wave_numbers
-from ascribo.attribution.unique_variance.maps import maps_from_scores
+from ascribo.attribution.unique_variance.maps import maps_of_recording
 from ascribo.attribution.unique_variance.score import HeldOutScores, score_problems
-from ascribo.attribution.unique_variance.whitening import white
 from ascribo.networks.encoders import Limit
 from ascribo.networks.model_stack import Embedder
+from ascribo.screening import ask_spaces
+from ascribo.spaces.base import reported
 
 STEPS = 6000
-LAG = 1
 REACH = 1
 """The rest learns from neighbours one step away."""
 DECAY = 0.9
@@ -65,6 +64,20 @@ def linear_encoder(weights, limit=None):
     return module, {"0.weight": weights, "0.bias": torch.zeros(weights.shape[:2])}
 
 
+def make_maps(problem, spaces, recording, weight=None, refused=None, untested=None, steps=150, seeds=(0,)):
+    """Scores of a problem, and the maps of a recording with them."""
+    known = {name: space for name, space in spaces.items() if set(space.variables) <= set(recording.variables)}
+    known = {name: space for name, space in known.items() if space.variables}
+    (scores,) = score_problems([problem], [list(seeds)], steps=steps, progress=False)
+    return scores, maps_of_recording(
+        *(recording, reported(spaces), ask_spaces(recording, known) if known else [], scores),
+        weight=np.ones((len(seeds), len(spaces))) if weight is None else weight,
+        refused=refused or {},
+        untested=untested or {},
+        again=lambda only: ask_spaces(recording, known, only=only),
+    )
+
+
 @pytest.fixture(scope="module")
 def scene():
     """A walk a, an angle and a label that are known, a walk b that is hidden; channels of each and of several.
@@ -89,104 +102,60 @@ def scene():
     weights[0, 4, :4] = 1
     module, parameters = linear_encoder(weights)
     epochs = np.repeat([0, 1, 2], STEPS // 3)
-    problem = make_problem(Embedder(module, SPACES), parameters, SPACES, X, epochs, variables, lag=LAG)
-    (scores,) = score_problems([problem], [[0]], steps=150, progress=False)
-    maps = maps_from_scores(
-        scores,
-        weight=np.ones((1, 4)),
-        refused={},
-        untested={},
-        channels=list(CARRIED),
-        time=np.arange(STEPS) / 10,
-        epochs=epochs,
-    )
+    problem = make_problem(Embedder(module, SPACES), parameters, SPACES, X, epochs, variables)
+    table = pd.DataFrame(X.numpy(), columns=list(CARRIED))
+    recording = asc.Recording(table, variables, epochs=epochs, time=np.arange(STEPS) / 10)
+    _, maps = make_maps(problem, SPACES, recording)
     truth = xr.DataArray(
         [[space in own for space in SPACES] for own in CARRIED.values()],
         dims=("channel", "space"),
         coords={"channel": list(CARRIED), "space": list(SPACES)},
     )
     return SimpleNamespace(
-        X=X, variables=variables, epochs=epochs, problem=problem, scores=scores, maps=maps, truth=truth
+        X=X, variables=variables, epochs=epochs, problem=problem, maps=maps, truth=truth, recording=recording
     )
 
 
-def gain(problem, space):
-    """What a linear regression on the inputs of the decoders gains by a space: R² with it - R² without."""
-    x = problem.x.double().numpy()
-    if space in problem.redraws:
-        masks = problem.masks[[0, 0]].bool()
-        masks[1, problem.redraws[space][0]] = False
-    else:
-        masks = problem.masks[list(problem.comparisons[space])].bool()
-    errors = []
-    for mask in masks:
-        u = problem.inputs[0][:, mask].double().numpy()
-        fit = np.linalg.lstsq(u, x - x.mean(0), rcond=None)[0]
-        errors.append(((x - x.mean(0) - u @ fit) ** 2).mean(0) / x.var(0))
-    return errors[1] - errors[0]
-
-
-def test_what_is_not_carried_scores_nothing_and_what_is_carried_is_called(scene):
-    scores = scene.maps.by_space.values
-    assert scores[~scene.truth.values].max() < 0.005 < 0.015 < scores[scene.truth.values].min()
+def test_who_carries_what(scene):
+    """Nothing leaks from the block of the rest, which holds as much of everything else."""
     calls = scene.maps.calls(0.01).set_index(["channel", "space"])["called"].to_xarray()
     assert (calls.sel(channel=scene.truth.channel, space=scene.truth.space) == scene.truth).all()
+    scores = scene.maps.by_space.values
+    assert scores[~scene.truth.values].max() < 0.01 < scores[scene.truth.values].min()
 
 
-def test_the_whole_value_of_a_variable_would_find_the_leak(scene):
-    """Why innovations: given the leaky block, the present value tells of a channel that does not carry it."""
-    known = scene.variables["a"].notna().to_numpy()
-    a = scene.variables["a"].to_numpy()[known]
-    x = scene.X.numpy()[known].astype(float)
-    leaky = x[:, :4].sum(1)
-    left = [np.linalg.lstsq(u, x[:, 1], rcond=None)[1][0] / len(a) for u in (leaky[:, None], np.c_[leaky, a])]
-    assert left[0] - left[1] > 0.05
-    assert abs(scene.maps.by_space.sel(channel="b", space="a")) < 0.005
+def test_known_variables_have_the_test_of_screen(scene):
+    found = asc.screen(scene.recording, SPACES).calls
+    calls = scene.maps.calls().query("space != 'rest'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(calls[["channel", "space", "called"]], found[["channel", "space", "called"]])
+    for column in ("score", "p", "q", "ci_low", "ci_high"):
+        np.testing.assert_allclose(calls[column], found[column], atol=1e-9)
 
 
-def test_scores_are_shares_of_the_variance(scene):
-    """What is new of a walk after some steps is known exactly; of the rest a linear regression knows the best."""
-    found = scene.maps.by_space
-    assert found.sel(channel="a", space="a") == pytest.approx((1 - DECAY ** (2 * LAG)) / 1.25, abs=0.02)
-    assert found.sel(channel="sum", space="a") == pytest.approx((1 - DECAY ** (2 * LAG)) / 2.25, abs=0.02)
-    linear = [name for name in CARRIED if name != "product"]  # which no linear regression can do
-    for space in SPACES:
-        expected = xr.DataArray(gain(scene.problem, space), dims="channel", coords={"channel": list(CARRIED)})
-        np.testing.assert_allclose(found.sel(channel=linear, space=space), expected.sel(channel=linear), atol=0.03)
+def test_what_the_rest_explains_is_the_gain_of_a_regression(scene):
+    x, u, masks = scene.problem.x.double().numpy(), scene.problem.inputs[0].double().numpy(), scene.problem.masks
+    errors = []
+    for mask in masks.bool().numpy():
+        fit = np.linalg.lstsq(u[:, mask], x - x.mean(0), rcond=None)[0]
+        errors.append(((x - x.mean(0) - u[:, mask] @ fit) ** 2).mean(0) / x.var(0))
+    linear = [k for k, name in enumerate(CARRIED) if name != "product"]  # which no linear regression can do
+    found = scene.maps.by_space.sel(space="rest").values
+    np.testing.assert_allclose(found[linear], (errors[1] - errors[0])[linear], atol=0.03)
 
 
-def test_only_time_steps_that_have_everything_are_tested(scene):
-    missing = scene.variables.isna().any(axis=1).to_numpy()
-    steps = scene.problem.index
-    assert not (missing[steps] | missing[steps - LAG] | missing[steps - LAG - REACH]).any()
-    back = LAG + REACH + 1
-    ahead = 1 + REACH
-    inside = [t for t in range(back, STEPS - ahead) if scene.epochs[t - back] == scene.epochs[t + ahead]]
-    assert steps.tolist() == [t for t in inside if not missing[[t, t - LAG, t - LAG - REACH]].any()]
+def test_only_time_steps_that_have_everything_are_compared(scene):
+    missing, steps, near = scene.variables.isna().any(axis=1).to_numpy(), scene.problem.index, 1 + REACH
+    inside = [t for t in range(near, STEPS - near) if scene.epochs[t - near] == scene.epochs[t + near]]
+    assert steps.tolist() == [t for t in inside if not missing[t]]
 
 
 def test_inputs_are_white_and_labels_and_angles_are_numbers(scene):
     u = scene.problem.inputs[0].double().numpy()
-    # past: 5 embedding + 1 + 2 + 3 values; innovation, present and past change: the same 6 values; the rest: 1.
-    # One label in three follows from the others.
-    assert u.shape[1] == 5 + 4 * (1 + 2 + 3) + 1
+    assert u.shape[1] == (1 + 2 + 3) + 1  # one label in three follows from the others
     np.testing.assert_allclose(u.mean(0), 0, atol=1e-4)
-    variance = u.var(0)
-    assert (
-        np.isclose(variance, 1, atol=1e-3).sum() == u.shape[1] - 4 and np.isclose(variance, 0, atol=1e-6).sum() == 4
-    )
-    first, whole, without = scene.problem.masks.bool()
-    assert scene.problem.spaces == tuple(SPACES) and scene.problem.comparisons == {"rest": (1, 2)}
-    assert not (first & whole).any() and (first | whole).all()
-    assert (whole & ~without).nonzero().tolist() == [[u.shape[1] - 1]]
-    columns = {space: range(where.start, where.stop) for space, (where, _) in scene.problem.redraws.items()}
-    assert {space: len(own) for space, own in columns.items()} == {"a": 1, "heading": 2, "side": 3}
-    assert len({k for own in columns.values() for k in own}) == 6 and all(
-        first[list(c)].all() for c in columns.values()
-    )
-    for where, draws in scene.problem.redraws.values():
-        assert draws.shape == (design.REDRAWS, len(u), where.stop - where.start)
-        assert not torch.equal(draws[0], draws[1])
+    assert np.isclose(u.var(0), 1, atol=1e-3).sum() == 6 and np.isclose(u.var(0), 0, atol=1e-6).sum() == 1
+    assert scene.problem.spaces == ("rest",)
+    assert scene.problem.masks.tolist() == [[1] * 7, [1] * 6 + [0]]
 
 
 # over time
@@ -196,26 +165,27 @@ def test_over_time_averages_to_the_map(scene):
     local = scene.maps.over_time()
     assert local.dims == ("time", "channel", "space") and local.sizes["time"] == STEPS
     tested = np.isin(np.arange(STEPS), scene.problem.index)
-    assert np.isnan(local.values[~tested]).all() and np.isfinite(local.values[tested]).all()
+    rest = local.sel(space="rest").values
+    assert np.isnan(rest[~tested]).all() and np.isfinite(rest[tested]).all()
+    missing = scene.variables.isna().any(axis=1).to_numpy()
+    known = local.drop_sel(space="rest").values
+    assert np.isnan(known[missing]).all() and np.isfinite(known[~missing]).any(1).mean() > 0.9
     np.testing.assert_allclose(local.mean("time"), scene.maps.by_space, atol=4e-4)  # blocks differ by a step
     part = scene.maps.over_time(1000, 1300, 7)
     np.testing.assert_allclose(part.time, np.arange(1000, 1300, 7) / 10)
-    np.testing.assert_allclose(part, local.isel(time=slice(1000, 1300, 7)), atol=1e-4)
+    np.testing.assert_allclose(part, local.isel(time=slice(1000, 1300, 7)), atol=1e-3)
 
 
-def test_where_and_by_epoch_are_parts_of_over_time(scene):
-    local = scene.maps.over_time()
+def test_where_is_a_map_of_its_own_and_by_epoch_a_part_of_the_whole(scene):
     chosen = scene.variables["side"].to_numpy() == "m"
     part = scene.maps.where(chosen)
-    np.testing.assert_allclose(part.by_space, local.isel(time=chosen).mean("time"), atol=2e-3)
-    assert abs(part.by_space - scene.maps.by_space).max() > 0.01
+    assert part.by_space.sel(channel="product", space="a") > scene.maps.by_space.sel(channel="sum", space="a") / 2
+    assert (part.by_space.sel(channel="label", space="side") < 0.02) or part.undecided  # one label tells nothing
     assert len(part.calls()) == 32 and part.blocks.sizes["block"] < scene.maps.blocks.sizes["block"]
-    epochs = scene.maps.by_epoch()
+    local, epochs = scene.maps.over_time(), scene.maps.by_epoch()
     assert epochs.dims == ("epoch", "channel", "space") and epochs.epoch.values.tolist() == [0, 1, 2]
     for label in range(3):
-        np.testing.assert_allclose(epochs[label], local.isel(time=scene.epochs == label).mean("time"), atol=2e-3)
-    share = np.bincount(scene.epochs[scene.problem.index]) / len(scene.problem.index)
-    np.testing.assert_allclose((epochs.values * share[:, None, None]).sum(0), scene.maps.by_space, atol=1e-3)
+        np.testing.assert_allclose(epochs[label], local.isel(time=scene.epochs == label).mean("time"), atol=1e-3)
 
 
 def test_where_hardly_anything_is_tested_there_is_no_map(scene):
@@ -237,27 +207,19 @@ def test_counts_are_predicted_under_a_poisson_loss():
     spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
     module, parameters = linear_encoder([[[1.0, 0, 0, 0], [1.0, 1, 0, 0]]], Limit("tanh", 2.0))
     given = (Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), pd.DataFrame({"a": a}))
-    problem = make_problem(*given, counts=counts, lag=3)
+    problem = make_problem(*given, counts=counts)
     assert problem.loss == "poisson" and torch.equal(problem.x, counts[problem.index])
-    (scores,) = score_problems([problem], [[0]], steps=150, progress=False)
-    maps = maps_from_scores(
-        scores,
-        weight=np.ones((1, 2)),
-        refused={},
-        untested={},
-        channels=list("abcn"),
-        time=np.arange(5000),
-        epochs=given[4],
-    )
+    recording = asc.Recording(pd.DataFrame(counts.numpy(), columns=list("abcn")), given[5])
+    _, maps = make_maps(problem, spaces, recording)
     assert maps.by_space.attrs["loss"] == "poisson"
     truth = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
-    assert maps.by_space.values[~truth].max() < 0.005 < 0.02 < maps.by_space.values[truth].min()
+    assert maps.by_space.values[~truth].max() < 0.01 < 0.02 < maps.by_space.values[truth].min()
     assert (maps.calls(0.01)["called"].to_numpy().reshape(2, 4).T == truth).all()
     # the unit is the deviance that a constant rate leaves, and a space explains no more of it than the rates do
     x = counts.numpy()
     least, rate, constant = ((r - xlogy(x, r)).mean(0) for r in (x, rates, x.mean(0)))
     most = (constant - rate) / (constant - least)
-    assert (maps.by_space.max("space").values < most + 0.01).all() and (most[:3] > 0.2).all()
+    assert (maps.by_space.sel(space="rest").values < most + 0.01).all() and (most[:3] > 0.2).all()
 
 
 # what the decoders get to see
@@ -286,41 +248,38 @@ SPIES = spies()
 
 @given(
     lengths=st.lists(st.integers(1, 90), min_size=1, max_size=6),
-    lag=st.integers(1, 12),
     window=st.sampled_from([1, 3, 4]),
     missing=st.sampled_from([0.0, 0.1]),
 )
 @settings(max_examples=60, deadline=None)
-def test_nothing_crosses_the_edge_of_an_epoch(lengths, lag, window, missing):
+def test_nothing_crosses_the_edge_of_an_epoch(lengths, window, missing):
     epochs = np.repeat(np.arange(len(lengths)), lengths)
-    rng = np.random.default_rng(lag)
+    rng = np.random.default_rng(sum(lengths))
     a = np.where(rng.random(len(epochs)) < missing, np.nan, rng.normal(size=len(epochs)))
     a[0] = 0.0
     X = torch.from_numpy(rng.normal(size=(len(epochs), 2))).float()
     embedder, parameters, spaces = SPIES[window]
     embedder.seen = []
-    half = window // 2
+    near = window // 2 + REACH + 1
     last = np.cumsum(lengths)[epochs]
     first = last - np.asarray(lengths)[epochs]
     at = np.arange(len(epochs))
-    inside = (at - lag - half - REACH - 1 >= first) & (at + half + REACH + 1 < last)
-    present = ~np.isnan(a)
-    inside[inside] &= present[at[inside]] & present[at[inside] - lag] & present[at[inside] - lag - half - REACH]
-    make = lambda: make_problem(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}), lag=lag)  # noqa: E731
+    inside = (at - near >= first) & (at + near < last) & ~np.isnan(a)
+    make = lambda: make_problem(embedder, parameters, spaces, X, epochs, pd.DataFrame({"a": a}))  # noqa: E731
     if inside.sum() < 80:
         with pytest.raises(ValueError, match=rf"^{inside.sum()} time steps .* at least 80"):
             make()
         return
     problem = make()
     assert problem.index.tolist() == np.flatnonzero(inside).tolist()
-    assert len(embedder.seen) == 4
+    assert len(embedder.seen) == 2
     for seen in embedder.seen:
         assert (epochs[seen] == epochs[problem.index]).all()
 
 
 @pytest.mark.parametrize("window", [1, 3, 4])
 def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
-    """The past embedding ends at the lag, that of the neighbours leaves the step out, for windows too."""
+    """The embedding of the neighbours leaves the step out, for windows too."""
     for module in (design, problem_module):
         monkeypatch.setattr(module, "white", lambda part: part.float())
     rng = np.random.default_rng(0)
@@ -332,15 +291,14 @@ def test_a_step_is_not_predicted_from_itself(window, monkeypatch):
     for change in (0.0, 1.0):
         X = torch.from_numpy(smooth).float()
         X[200] += change
-        problem = make_problem(embedder, parameters, spaces, X, np.zeros(400, int), variables, lag=6)
+        problem = make_problem(embedder, parameters, spaces, X, np.zeros(400, int), variables)
         inputs.append(problem.inputs[0].numpy())
     moved = inputs[0] != inputs[1]
-    past, around = problem.index[moved[:, :2].any(1)], problem.index[moved[:, -1]]
+    around = problem.index[moved[:, -1]]
+    assert not moved[:, :-1].any()
     # a window reaches window // 2 steps back and (window - 1) // 2 ahead: one of 4 leaves one more step out
     half, ahead = window // 2, (window - 1) // 2
     sees = lambda centre: range(200 - centre - ahead, 200 - centre + half + 1)  # noqa: E731
-    before = 6 + half + REACH
-    assert set(past) == {*sees(-before), *sees(-before - 1)} and past.min() >= 206 + REACH
     near = 1 + half + REACH
     assert set(around) == {*sees(-near), *sees(near)} and 200 not in around
 
@@ -353,7 +311,7 @@ def test_folds_keep_their_distance(scene):
         held_out = rows[problem.fold == fold]
         assert len(training) > 0.4 * len(rows)
         nearest = np.abs(training[:, None] - held_out[None]).min(1)
-        assert nearest.min() > LAG + 2
+        assert nearest.min() > 2 * REACH
 
 
 def test_long_recordings_are_thinned_evenly(monkeypatch):
@@ -362,22 +320,18 @@ def test_long_recordings_are_thinned_evenly(monkeypatch):
     embedder.seen = []
     rng = np.random.default_rng(0)
     X = torch.from_numpy(rng.normal(size=(3000, 2))).float()
-    problem = make_problem(
-        embedder, parameters, spaces, X, np.zeros(3000, int), pd.DataFrame({"a": X[:, 0]}), lag=1
-    )
-    assert len(problem.index) == 500 and problem.index[0] == 3 and problem.index[-1] == 2997
+    problem = make_problem(embedder, parameters, spaces, X, np.zeros(3000, int), pd.DataFrame({"a": X[:, 0]}))
+    assert len(problem.index) == 500 and problem.index[0] == 2 and problem.index[-1] == 2997
     assert np.diff(problem.index).max() <= 7
 
 
-def test_a_space_without_its_variables_is_tested_as_if_it_followed_time(scene):
+def test_a_space_without_its_variables_is_compared_as_if_it_followed_time(scene):
     module, parameters = linear_encoder(np.eye(8)[None, :5])
-    problem = make_problem(
-        Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, scene.variables[["angle"]], lag=1
-    )
-    assert problem.spaces == tuple(SPACES) and list(problem.redraws) == ["heading"]
-    assert problem.comparisons == {"a": (1, 2), "side": (1, 3), "rest": (1, 4)}
-    nothing = make_problem(Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs, pd.DataFrame())
-    assert nothing.inputs.shape[-1] == 5 and not nothing.redraws and list(nothing.comparisons) == list(SPACES)
+    given = (Embedder(module, SPACES), parameters, SPACES, scene.X, scene.epochs)
+    problem = make_problem(*given, scene.variables[["angle"]])
+    assert problem.spaces == ("a", "side", "rest") and len(problem.masks) == 4
+    nothing = make_problem(*given, pd.DataFrame())
+    assert nothing.inputs.shape[-1] == 5 and nothing.spaces == tuple(SPACES)
 
 
 def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
@@ -389,36 +343,11 @@ def test_a_change_of_basis_within_a_block_turns_the_inputs_only():
     turn = torch.block_diag(torch.tensor([[2.0, 1.0], [0.0, 0.3]]), torch.randn(3, 3))
     module, parameters = linear_encoder(torch.cat([weights, turn @ weights]))
     variables = pd.DataFrame({"a": X[:, 0].numpy()})
-    problem = make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(800, int), variables, lag=2)
-    for columns in (slice(0, 5), slice(9, 12)):  # all of the past embedding; the rest around the step
-        u = problem.inputs[..., columns].double()
-        gram = u @ u.mT
-        torch.testing.assert_close(gram[0], gram[1], rtol=0, atol=0.02)
-        assert (u[0] - u[1]).abs().max() > 0.1
-
-
-# variables that move together
-
-
-def test_shared_innovations_are_not_called_twice():
-    """Two variables that move together: a channel of one of them owes nothing to the other."""
-    rng = np.random.default_rng(2)
-    common = walk(rng, 5000)
-    a, c = (0.8 * common + 0.6 * walk(rng, 5000) for _ in range(2))
-    assert np.corrcoef(np.diff(a), np.diff(c))[0, 1] > 0.5
-    clean = np.stack([a, c, a + c, 0 * a], axis=1)
-    X = torch.from_numpy(clean + 0.5 * rng.normal(size=clean.shape)).float()
-    spaces = {"a": asc.Follow("a", 1), "c": asc.Regress("c")}
-    module, parameters = linear_encoder([[[1.0, 1, 0, 0], [1.0, -1, 0, 0]]])
-    variables = pd.DataFrame({"a": a, "c": c})
-    problem = make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(5000, int), variables, lag=2)
-    assert not problem.comparisons and len(problem.masks) == 2  # innovations, and levels
-    (scores,) = score_problems([problem], [[0]], steps=150, progress=False)
-    scores = scores.by_block[0].mean(-1)
-    truth = np.array([[1, 0, 1, 0], [0, 1, 1, 0]], dtype=bool)
-    assert np.abs(scores[~truth]).max() < 0.005 < 0.03 < scores[truth].min()
-    expected = np.stack([gain(problem, space) for space in spaces])
-    np.testing.assert_allclose(scores[truth], expected[truth], atol=0.02)
+    problem = make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(800, int), variables)
+    u = problem.inputs[..., 1:].double()
+    gram = u @ u.mT
+    torch.testing.assert_close(gram[0], gram[1], rtol=0, atol=0.02)
+    assert (u[0] - u[1]).abs().max() > 0.1
 
 
 # stacks and maps
@@ -430,7 +359,7 @@ def small_problem(steps=400, channels=3, seed=0):
     spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
     module, parameters = linear_encoder(rng.normal(size=(2, 2, channels)))
     variables = pd.DataFrame({"a": X[:, 0].numpy()})
-    return make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(steps, int), variables, lag=2)
+    return make_problem(Embedder(module, spaces), parameters, spaces, X, np.zeros(steps, int), variables)
 
 
 def test_problems_do_not_depend_on_their_company():
@@ -465,8 +394,8 @@ def test_short_recordings_are_learned_from_for_fewer_steps(monkeypatch):
     assert plans[:2] == [(150, rows[0]), (150, rows[1])] and plans[3] == (1000, 512)
     assert plans[2] == (50 * np.ceil(80 * rows[2] / 512 / 50), 512) and 150 < plans[2][0] < 300
     together = score_problems([short, middle, short, tiny], [[0, 1], [2, 3], [0, 1], [0, 1]], progress=False)
-    # two models, three variants, two folds; the tiny one has smaller batches, and keeps them to itself
-    assert trained == [(24, *plans[1]), (12, *plans[2]), (12, *plans[0])]
+    # two models, two variants, two folds; the tiny one has smaller batches, and keeps them to itself
+    assert trained == [(16, *plans[1]), (8, *plans[2]), (8, *plans[0])]
     for k, (problem, own) in enumerate([(short, [0, 1]), (middle, [2, 3])]):
         (alone,) = score_problems([problem], [own], progress=False)
         np.testing.assert_allclose(together[k].by_block, alone.by_block, atol=1e-5)
@@ -491,17 +420,17 @@ def by_hand(weight, refused=None, untested=None):
     steps, block = 2 * np.arange(80), np.arange(80) // 10
     problem = DecodingProblem(
         *(steps, torch.zeros(80, 3), torch.zeros(2, 80, 1), torch.zeros(3, 1), ("a", "b")),
-        *({}, {"a": (0, 1), "b": (0, 2)}, block % 2, block, [], "squared"),
+        *(block % 2, block, [], "squared"),
     )
     by_block = local.reshape(2, 8, 10, 3, 2).mean(2).transpose(0, 3, 2, 1)
-    maps = maps_from_scores(
-        HeldOutScores(problem, by_block, lambda rows: local[:, rows]),
+    table = pd.DataFrame(np.zeros((160, 3)), columns=["left", "middle", "right"])
+    recording = asc.Recording(table, epochs=np.repeat([0, 1], 80))
+    maps = maps_of_recording(
+        *(recording, ["a", "b"], [], HeldOutScores(problem, by_block, lambda rows: local[:, rows])),
         weight=np.asarray(weight, dtype=float),
         refused=refused or {},
         untested=untested or {},
-        channels=["left", "middle", "right"],
-        time=np.arange(160.0),
-        epochs=np.repeat([0, 1], 80),
+        again=lambda only: [],
     )
     return local, maps
 
@@ -539,20 +468,12 @@ def test_shares_are_never_above_one():
     fold = (np.arange(len(x)) > len(x) // 2).astype(int)
     rows = [np.flatnonzero(fold != k) for k in range(2)]
     torn = replace(problem, inputs=inputs, x=x - x.mean(0), fold=fold, training_rows=rows)
-    (scores,) = score_problems([torn], [[0, 1]], steps=150, progress=False)
+    spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
+    recording = asc.Recording(pd.DataFrame(x.numpy(), columns=list("abc")), pd.DataFrame({"a": x[:, 0]}))
+    scores, maps = make_maps(torn, spaces, recording, seeds=(0, 1))
     assert scores.by_block.mean(-1).max() <= 1 + 1e-6
-    assert scores.at(np.arange(len(x))).mean(1).max() <= 1 + 1e-6 and scores.level.max() <= 1
-    maps = maps_from_scores(
-        scores,
-        weight=np.ones((2, 2)),
-        refused={},
-        untested={},
-        channels=list("abc"),
-        time=np.arange(1200),
-        epochs=np.zeros(1200, int),
-    )
-    table = maps.calls()
-    assert table[["score", "level", "ci_low", "ci_high"]].to_numpy().max() <= 1
+    assert scores.at(np.arange(len(x))).mean(1).max() <= 1 + 1e-6
+    assert maps.calls()[["score", "level", "ci_low", "ci_high"]].max(axis=None) <= 1
 
 
 def test_levels_are_shares_of_the_whole_variance(scene):
@@ -560,7 +481,7 @@ def test_levels_are_shares_of_the_whole_variance(scene):
     level = scene.maps.level
     assert level.sel(channel="a", space="a") == pytest.approx(1 / 1.25, abs=0.05)
     assert level.sel(channel="sum", space="a") == pytest.approx(1 / 2.25, abs=0.06)
-    assert level.sel(channel="east", space="heading") == pytest.approx(0.98 / 1.23, abs=0.05)
+    assert level.sel(channel="east", space="heading") == pytest.approx(0.98 / 1.23, abs=0.1)  # of ranks
     other = level.where(~scene.truth).drop_sel(space="rest")
     assert other.max() < 0.03
     assert abs(level - scene.maps.by_space).sel(space="rest").max() == 0
@@ -572,20 +493,15 @@ def test_levels_are_shares_of_the_whole_variance(scene):
 def test_an_embedding_at_chance_is_no_reason_to_refuse_variables():
     """Only a space that is judged by its embedding needs one that knows something."""
     problem = small_problem(600)
-    (scores,) = score_problems([problem], [[0, 1]], steps=20, progress=False)
-    maps = maps_from_scores(
-        scores,
-        weight=np.zeros((2, 2)),
-        refused={"a": "at chance", "rest": "at chance"},
-        untested={},
-        channels=list("abc"),
-        time=np.arange(600),
-        epochs=np.zeros(600, int),
-    )
+    spaces = {"a": asc.Follow("a", 1), "rest": asc.Time(1)}
+    x = np.random.default_rng(0).normal(size=(600, 3))
+    recording = asc.Recording(pd.DataFrame(x, columns=list("abc")), pd.DataFrame({"a": x[:, 0]}))
+    why = {"a": "at chance", "rest": "at chance"}
+    _, maps = make_maps(problem, spaces, recording, np.zeros((2, 2)), why, steps=20, seeds=(0, 1))
     assert maps.refused == {"rest": "at chance"}
     assert np.isfinite(maps.by_space.sel(space="a")).all() and np.isnan(maps.by_space.sel(space="rest")).all()
     table = maps.calls().set_index("space")
-    assert table.loc["a", "p"].notna().all() and (table.loc["a", "note"] == "").all()
+    assert table.loc["a", "p"].notna().all()
     assert not table.loc["rest", "called"].any() and (table.loc["rest", "note"] == "at chance").all()
 
 
@@ -602,7 +518,7 @@ def test_unique_variance_to_files(tmp_path):
     assert maps.by_dimension is None
     path = maps.to_netcdf(tmp_path / "map.nc")
     back = xr.load_dataset(path)
-    assert set(back) == {"by_space", "blocks"} and AttributionMaps.load(path).refused == {"b": "collapsed"}
+    assert set(back) == {"by_space", "blocks", "level"} and AttributionMaps.load(path).refused == {"b": "collapsed"}
     xr.testing.assert_allclose(back["by_space"], maps.by_space)
     xr.testing.assert_allclose(back["blocks"], maps.blocks)
     table = pd.read_csv(maps.to_csv(tmp_path / "map.csv"))
@@ -610,108 +526,3 @@ def test_unique_variance_to_files(tmp_path):
     assert len(table) == 6 and table.loc[table["space"] == "b", "score"].isna().all()
     own = table[table["space"] == "a"]
     assert ((own["ci_low"] < own["score"]) & (own["score"] < own["ci_high"])).all()
-
-
-# spaces that move at different speeds, and know of each other
-
-
-def rat(seed=0, steps=8000):
-    """A place that a speed and a heading lead through a square, all three known; and cells of each, none of two."""
-    rng = np.random.default_rng(seed)
-    speed = 0.08 * np.exp(0.6 * walk(rng, steps, 0.85))
-    heading = np.cumsum(0.35 * rng.normal(size=steps))
-    ahead = np.cumsum(speed[:, None] * np.stack([np.cos(heading), np.sin(heading)], 1), axis=0)
-    place = 1 - np.abs(ahead % 4 - 2)  # from -1 to 1, reflected at the walls
-    centres = rng.uniform(-0.8, 0.8, (4, 2))
-    fields = [np.exp(-((place - centre) ** 2).sum(1) / 0.15) for centre in centres]
-    stripes = [np.cos(6 * place @ rng.normal(size=2) + k) for k in range(4)]
-    towards = [np.exp(1.5 * np.cos(heading - k)) for k in range(4)]
-    clean = np.stack([*fields, *stripes, *towards, speed, speed], axis=1)
-    clean = (clean - clean.mean(0)) / clean.std(0)
-    X = torch.from_numpy(clean + 0.1 * rng.normal(size=clean.shape)).float()
-    variables = pd.DataFrame({"x": place[:, 0], "y": place[:, 1], "heading": heading % (2 * np.pi), "speed": speed})
-    truth = np.array([[1, 0, 0]] * 8 + [[0, 1, 0]] * 4 + [[0, 0, 1]] * 2, dtype=bool)
-    return X, variables, truth
-
-
-RAT = {
-    "place": asc.Follow(["x", "y"], 2),
-    "heading": asc.Follow("heading", 2, circular=True),
-    "speed": asc.Follow("speed", 1),
-}
-
-
-@pytest.fixture(scope="module")
-def rat_problem():
-    X, variables, truth = rat()
-    weights = np.random.default_rng(0).normal(size=(1, 5, X.shape[1]))  # mixes up everything
-    module, parameters = linear_encoder(weights / 4, Limit("tanh", 5.0))
-    problem = make_problem(Embedder(module, RAT), parameters, RAT, X, np.zeros(len(X), int), variables)
-    return problem, variables, truth
-
-
-def test_each_space_has_innovations_over_its_own_lag(rat_problem):
-    problem, variables, _ = rat_problem
-    lags = {
-        "place": innovation_lag(variables[["x", "y"]].to_numpy(), np.zeros(len(variables), int)),
-        "speed": innovation_lag(variables[["speed"]].to_numpy(), np.zeros(len(variables), int)),
-    }
-    assert lags["speed"] == 1 and lags["place"] > 3
-    for space, names in (("place", ["x", "y"]), ("speed", ["speed"])):
-        value = variables[names].to_numpy()
-        expected = white(torch.from_numpy(value[problem.index] - value[problem.index - lags[space]])[None])
-        torch.testing.assert_close(problem.inputs[0][:, problem.redraws[space][0]], expected[0], rtol=0, atol=1e-3)
-    assert problem.index[0] == lags["place"] + 1  # the embedding is that of before the longest
-
-
-def test_a_path_is_not_its_speed(rat_problem):
-    """A step is a speed in a direction: over one lag for all, the three would tell of each other's cells."""
-    problem, _, truth = rat_problem
-    (scores,) = score_problems([problem], [[0]], steps=300, progress=False)
-    maps = maps_from_scores(
-        scores,
-        weight=np.ones((1, 3)),
-        refused={},
-        untested={},
-        channels=[f"cell{k}" for k in range(14)],
-        time=np.arange(8000),
-        epochs=np.zeros(8000, int),
-    )
-    scores = maps.by_space.values
-    assert np.abs(scores[~truth]).max() < 0.004 < 0.03 < scores[truth].min()
-    called = maps.calls(0.01).pivot(index="channel", columns="space", values="called")
-    called = called.loc[[f"cell{k}" for k in range(14)], list(RAT)].to_numpy(bool)
-    assert called[truth].all() and called[~truth].sum() <= 1
-
-
-def test_waves_are_those_of_what_would_be_present(rat_problem):
-    """With another innovation, the waves are those of the place that it leads to; and they see stripes."""
-    problem, variables, _ = rat_problem
-    value = variables[["x", "y"]].to_numpy()[problem.index]
-    place = white(torch.from_numpy(value)[None])[0].double()
-    waves = wave_heights() * (place @ wave_numbers(2)).cos()
-    wide = problem.with_waves(problem.inputs[0]).double()
-    dim = problem.inputs.shape[-1]
-    torch.testing.assert_close(wide[:, dim : dim + 32], waves, rtol=0, atol=5e-3)
-    where, draws = problem.redraws["place"]
-    other = problem.inputs[0].clone()
-    other[:, where] = draws[0]
-    moved = problem.with_waves(other)[:, dim : dim + 32].double()
-    assert (moved - waves).abs().mean() > 0.05
-    assert problem.masks_with_waves.shape == (2, dim + 2 * problem.phases.shape[1])
-    assert problem.masks_with_waves[:, dim:].all() and torch.equal(problem.masks_with_waves[:, :dim], problem.masks)
-
-
-def test_large_numbers_have_their_innovations():
-    """Positions in metres from the equator: in float32 a step of 5 cm is lost beside them."""
-    rng = np.random.default_rng(0)
-    x = np.cumsum(0.05 * rng.normal(size=600))
-    X = torch.from_numpy(rng.normal(size=(600, 4))).float()
-    spaces = {"x": asc.Follow("x", 1)}
-    module, parameters = linear_encoder([[[1.0, 0, 0, 0]]])
-    embedder = Embedder(module, spaces)
-    near, far = (
-        make_problem(embedder, parameters, spaces, X, np.zeros(600, int), pd.DataFrame({"x": x + offset}), lag=2)
-        for offset in (0.0, 4e6)
-    )
-    np.testing.assert_allclose(far.inputs, near.inputs, atol=1e-3)
