@@ -196,11 +196,13 @@ def _type_accuracy(data: NavigationRecording, maps: AttributionMaps) -> Row:
     pure = np.isin(types, ("place", "grid", "head_direction", "speed"))
     local = maps.over_time().sel(space="position").values
     known = np.isfinite(local).all(1)
-    place = data.variables[["x", "y"]].to_numpy()[known]
-    weights = Binned(assign_bins(place, BINS)[0], BINS**2)
-    lattice = score_grids(smooth_maps(weights.sums(local[known]), weights.counts, (BINS, BINS), 1.0))
+    lattice = np.zeros(len(types))
+    if known.any():  # too short a recording has no test of position
+        place = data.variables[["x", "y"]].to_numpy()[known]
+        weights = Binned(assign_bins(place, BINS)[0], BINS**2)
+        lattice = score_grids(smooth_maps(weights.sums(local[known]), weights.counts, (BINS, BINS), 1.0))
     lattice = np.nan_to_num(lattice, nan=0.0)
-    scores = maps.by_space.sel(space=list(SPACES)).values
+    scores = np.nan_to_num(maps.by_space.sel(space=list(SPACES)).values, nan=0.0)
     called = maps.calls(Q).pivot(index="channel", columns="space", values="called").loc[data.channel_names]
     quiet = [scores[~called[space].to_numpy(bool), k] for k, space in enumerate(SPACES)]
     spread = [own.std() if len(own) > 1 else scores[:, k].std() for k, own in enumerate(quiet)]

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import signal, stats
 
-__all__ = ["averages", "components", "dummies", "earlier", "fill_missing", "hats", "normal_scores", "standardise", "trend", "waves"]
+__all__ = [
+    "averages",
+    "components",
+    "dummies",
+    "earlier",
+    "fill_missing",
+    "hats",
+    "normal_scores",
+    "standardise",
+    "trend",
+    "waves",
+]
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
@@ -66,7 +77,8 @@ def fill_missing(values: np.ndarray, known: np.ndarray, first: np.ndarray, betwe
     """Values (time, k) with those that are not known filled in from their own epoch: on a straight line between
     known ones, or (between=False, for labels) as the nearest one is. An epoch without any has zeros.
 
-    >>> fill_missing(np.array([[1.0], [np.nan], [3.0], [np.nan]]), np.array([1, 0, 1, 0], bool), np.zeros(4, int), True)
+    >>> values = np.array([[1.0], [np.nan], [3.0], [np.nan]])
+    >>> fill_missing(values, np.isfinite(values[:, 0]), np.zeros(4, int), between=True)
     array([[1.],
            [2.],
            [3.],

@@ -63,6 +63,7 @@ class Variable:
     innovation: bool
     seldom: bool = False
     path: bool = True
+    _visited: dict[int, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
         """The values, or as many random mixtures of them as `most` if there are more."""
@@ -73,7 +74,7 @@ class Variable:
 
     @cached_property
     def _quantiles(self) -> np.ndarray:
-        return np.quantile(self.values[:, 0], np.linspace(0, 1, 241))
+        return np.quantile(self.values, np.linspace(0, 1, 241), axis=0)
 
     def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
         """Smooth features of the values at some time steps: themselves and waves of them, or the labels."""
@@ -81,12 +82,28 @@ class Variable:
         return own if self.categorical else np.concatenate([own, waves(own, count, 0.5, high)], axis=1)
 
     def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
-        """Features that any function of the values is made of, as far as possible: of one variable piecewise linear
-        ones with knots at its quantiles."""
-        knots = np.unique(self._quantiles[np.linspace(0, 240, 2 * count).astype(int)])
-        if self.categorical or self.values.shape[1] > 1 or len(knots) < 3:
+        """Features that any function of the values is made of, as far as possible.
+
+        Of one or two variables these are piecewise linear ones with knots at their quantiles.
+        """
+        if self.categorical or self.values.shape[1] > 2:
             return self.functions(rows, count)
-        return np.concatenate([self.values[rows], hats(self.values[rows, 0], knots)], axis=1)
+        pieces = 2 * count if self.values.shape[1] == 1 else int(np.sqrt(6 * count))
+        knots = [np.unique(each[np.linspace(0, 240, pieces).astype(int)]) for each in self._quantiles.T]
+        if min(map(len, knots)) < 3:
+            return self.functions(rows, count)
+        if len(knots) == 1:
+            return np.concatenate([self.values[rows], hats(self.values[rows, 0], knots[0])], axis=1)
+        if count not in self._visited:  # the variables may keep to a part of the plane, as an angle does
+            self._visited[count] = np.flatnonzero(_products_of_hats(self.values, knots).any(0))
+        return np.concatenate(
+            [self.values[rows], _products_of_hats(self.values[rows], knots)[:, self._visited[count]]], axis=1
+        )
+
+
+def _products_of_hats(values: np.ndarray, knots: list[np.ndarray]) -> np.ndarray:
+    one, two = (hats(column, each) for column, each in zip(values.T, knots, strict=True))
+    return (one[:, :, None] * two[:, None, :]).reshape(len(values), -1)
 
 
 def choose_lag(values: np.ndarray, first: np.ndarray) -> int:

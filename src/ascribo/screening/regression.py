@@ -35,7 +35,8 @@ class Sums:
     """Sums of products over each block of time.
 
     zz (block, p, p): of what is conditioned on; zf, zy (block, p, ...): with the features and with the channels; ff
-    (block, f, f), fy (block, f, channel): of the features with each other and with the channels; steps: time steps;
+    (block, f, f), fy (block, f, channel): of the features with each other and with the channels; yy (channel,): of
+    each channel with itself, over all blocks; steps: time steps;
     history (p,): True for features of the channels' past.
     """
 
@@ -44,6 +45,7 @@ class Sums:
     zy: np.ndarray
     ff: np.ndarray
     fy: np.ndarray
+    yy: np.ndarray
     steps: int
     history: np.ndarray
 
@@ -54,7 +56,7 @@ def block_sums(parts: Callable[[np.ndarray], tuple[np.ndarray, ...]], blocks: li
     parts : time steps -> the constant and features of variables, features of the channels' past, features of the
         space, channels; a row for each step.
     """
-    own, cross = [], []
+    own, cross, square = [], [], []
     widths = (0, 0, 0)
     for rows in blocks:
         v, h, f, y = parts(rows)
@@ -62,6 +64,7 @@ def block_sums(parts: Callable[[np.ndarray], tuple[np.ndarray, ...]], blocks: li
         x = np.concatenate([v, h, f], axis=1, dtype=np.float32)
         own.append(x.T @ x)
         cross.append(x.T @ y.astype(np.float32, copy=False))
+        square.append(np.einsum("tc,tc->c", y, y))
     p, xx, xy = widths[0] + widths[1], np.stack(own), np.stack(cross)
     return Sums(
         zz=xx[:, :p, :p],
@@ -69,6 +72,7 @@ def block_sums(parts: Callable[[np.ndarray], tuple[np.ndarray, ...]], blocks: li
         zy=xy[:, :p],
         ff=xx[:, p:, p:],
         fy=xy[:, p:],
+        yy=np.sum(square, axis=0, dtype=float),
         steps=sum(map(len, blocks)),
         history=np.arange(p) >= widths[0],
     )
@@ -127,7 +131,8 @@ class Residuals:
     all time they are their sum. whitening : for each of `SMOOTHNESS`, (f, f), to make the features' residuals of
     variance about one. size : (smoothness, channel), by how much the fit has made the products in blocks smaller,
     against their sum, than they are without a fit. of_channels : (p, channel), weights of the channels' fits.
-    of_features : for some channels each, weights (p, f) of the features' fits.
+    of_features : for some channels each, weights (p, f) of the features' fits. explained : (channel,), variance of
+    the channels, of 1, that their fits tell, less what so many weights tell by chance.
     """
 
     by_block: np.ndarray
@@ -135,6 +140,7 @@ class Residuals:
     size: np.ndarray
     of_channels: np.ndarray
     of_features: list[tuple[np.ndarray, np.ndarray]]
+    explained: np.ndarray
 
     def products(self, parts: tuple[np.ndarray, ...], direction: np.ndarray) -> np.ndarray:
         """Products of residuals at some time steps, of each channel and a mixture of features: (time, channel).
@@ -179,7 +185,9 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
         )
         for k, each in enumerate(whitening):
             size[k, mine] = _size(sums, twice, each, factors[c], _penalty(sums, c))
-    return Residuals(by_block, whitening, size, of_channels, of_features)
+    told = (of_channels * (2 * sums.zy.sum(0) - zz.astype(np.float32) @ of_channels)).sum(0, dtype=float)
+    left = (sums.yy - told) / max(sums.steps - len(zz), 0.2 * sums.steps)
+    return Residuals(by_block, whitening, size, of_channels, of_features, np.clip(1 - left, 0, 1))
 
 
 def _size(sums: Sums, weights: np.ndarray, whitening: np.ndarray, factor, penalty: np.ndarray) -> float:

@@ -52,6 +52,8 @@ HIDDEN_COMPANY = (
     "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
 )
 FLIPS = 20_000
+MISFIT = 0.002
+"""Share of what is explained of a channel, below which a score may be what the regressions get wrong: no call."""
 LEVEL = 0.05
 """False discovery rate at which notes look at the channels that are called."""
 
@@ -62,8 +64,8 @@ class SpaceTest:
 
     question : "innovation", "level", or "none" where nothing could be asked (a note says why).
     score : (channel,), the share of the channel's variance (of its ranks, as normal scores) that the asked part of
-        the space explains and nothing else does; ci_low and ci_high, 95%; p, that there is nothing. NaN where
-        nothing could be asked.
+        the space explains and nothing else does; ci_low and ci_high, 95%; p, that there is nothing, which is 1 for
+        a score so small (`MISFIT`) that the regressions may be wrong by as much. NaN where nothing could be asked.
     level : (channel,), the share that the values of the space tell, whatever else goes with them; not tested.
     notes : what may mislead, each with what to do.
     at : time steps (n,) -> what each adds to the score, (n, channel); their mean over time is the score. NaN at
@@ -147,7 +149,8 @@ def _at(at: Callable[[np.ndarray], np.ndarray], used: np.ndarray, steps: int, ch
 
 def _nothing(name: str, channels: int, notes: list[Note]) -> SpaceTest:
     empty = np.full(channels, np.nan)
-    return SpaceTest(name, "none", *[empty] * 5, notes, lambda rows: np.full((len(rows), channels), np.nan))
+    at = lambda rows: np.full((len(rows), channels), np.nan)  # noqa: E731
+    return SpaceTest(name, "none", empty, empty, empty, empty, empty, notes, at)
 
 
 @dataclass
@@ -294,7 +297,7 @@ def _test(name: str, question: Question, left: Residuals, blocks: list[np.ndarra
         score=score,
         ci_low=score - wide,
         ci_high=score + wide,
-        p=p_values(forms, found, flips),
+        p=np.where((score > 0) & (score < MISFIT * left.explained), 1.0, p_values(forms, found, flips)),
         level=np.full(len(score), np.nan),
         at=at,
     )

@@ -88,6 +88,7 @@ def _variable(
         np.array_split(rows, BLOCKS),
     )
     left, total = np.trace(residual_products(sums)), np.trace(sums.ff.sum(0))
+    left /= max(1 - sums.zz.shape[1] / sums.steps, 0.2)  # what so many features tell by chance
     change = np.square(values[rows] - values[own.past[rows]]).sum()
     return replace(own, innovation=bool(left > NEW * total or left > NEW_OF_CHANGE * change > 0))
 

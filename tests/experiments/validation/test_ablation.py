@@ -2,9 +2,6 @@
 
 import json
 
-import numpy as np
-import torch
-
 from experiments.validation import ablation
 
 
@@ -17,9 +14,3 @@ def test_every_embedding_is_tested_on_the_same_recording(tmp_path):
     assert json.loads((tmp_path / "ablation.json").read_text())["summary"] == result["summary"]
     (table,) = ablation.tables(result).values()
     assert list(table["embedding"]) == list(ablation.EMBEDDINGS) and "false discovery rate" in table
-
-
-def test_an_embedding_that_is_there_has_its_rows():
-    embedder, parameters = ablation._fixed(torch.arange(10.0)[:, None])
-    index = np.array([3, 7])
-    assert embedder.embed(parameters, torch.zeros(10, 1), np.zeros(10, int), index).tolist() == [[[3.0], [7.0]]]
