@@ -12,7 +12,7 @@ from experiments.regcl import navigation, navigation_models, navigation_noise, n
 from experiments.regcl.box_models import MODES, OURS, PAPERS
 from experiments.shared.runner import make_plan
 
-TINY = {"length": 700, "steps": 5, "batch": 32, "samples": 20, "costly": 3, "data_seeds": [0]}
+TINY = {"length": 1500, "steps": 5, "batch": 32, "samples": 20, "costly": 3, "data_seeds": [0]}
 
 
 @pytest.fixture(scope="module")
