@@ -46,6 +46,7 @@ test: .venv
 bench: .venv $(CEBRA)/stamp
 	$(VENV)/bin/python -m benchmarks.cpu
 	$(VENV)/bin/python -m benchmarks.answer
+	$(VENV)/bin/python -m benchmarks.answer_cebra
 
 # The numbers of the working tree beside those of an old commit, to the last bit: make same OLD=commit.
 same: .venv

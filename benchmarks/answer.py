@@ -1,6 +1,6 @@
 """Time to an answer, from arrays to calls with default settings, beside the code of an older commit.
 
-    python -m benchmarks.answer [--old COMMIT] [--whole] [--only 5000x50 ...]
+    python -m benchmarks.answer [--old COMMIT or FOLDER] [--whole] [--only 5000x50 ...]
     python -m benchmarks.answer --gpu
 
 Both sides take turns on the same recordings (`asc.simulate.box`: 2 variables, 2 hidden latents), each in a process
@@ -126,9 +126,12 @@ def on_gpu() -> int:
 def main() -> int:
     """Measure, write and say which bars hold."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--old", default=OLD, help="the commit to compare with (%(default)s)")
+    parser.add_argument(
+        "--old", default=OLD, help="the commit, or a folder with its src, to compare with (%(default)s)"
+    )
     parser.add_argument("--whole", action="store_true", help="take all training steps of the older code")
     parser.add_argument("--only", nargs="+", choices=list(BARS), default=list(BARS), metavar="SIZE")
+    parser.add_argument("--out", type=Path, default=FILE, help="the file to write")
     parser.add_argument("--gpu", action="store_true", help="this code alone, on a GPU")
     given = parser.parse_args()
     if given.gpu:
@@ -139,20 +142,22 @@ def main() -> int:
     steps = [] if given.whole else [OLD_STEPS // 20, OLD_STEPS // 10]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        archive = ["git", "archive", "-o", str(place / "old.tar"), given.old, "src"]
-        subprocess.run(archive, cwd=CHECKOUT, check=True)
-        shutil.unpack_archive(place / "old.tar", place / "old", filter="data")
+        place = Path(given.old)
+        if not place.is_dir():
+            place = Path(folder) / "old"
+            archive = ["git", "archive", "-o", f"{place}.tar", given.old, "src"]
+            subprocess.run(archive, cwd=CHECKOUT, check=True)
+            shutil.unpack_archive(f"{place}.tar", place, filter="data")
         for size in given.only:
             new = side(CHECKOUT, size, [])
-            old = side(place / "old", size, steps)
+            old = side(place.resolve(), size, steps)
             seconds = {"new_s": _seconds(new, []), "old_s": _seconds(old, steps)}
             times = seconds["old_s"] / seconds["new_s"]
             row = {"size": size, **seconds, "times": times, "bar": BARS[size], "holds": times >= BARS[size]}
             rows.append({**row, "new": new, "old": old})
             print(f"{size}: {seconds['old_s']:.0f} s, now {seconds['new_s']:.0f} s: {times:.1f} times", flush=True)
             result = {"old": given.old, "whole": given.whole, "machine": machine(), "code": code(), "rows": rows}
-            FILE.write_text(json.dumps(result, indent=1) + "\n")
+            given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0 if all(row["holds"] for row in rows) else 1
 
 

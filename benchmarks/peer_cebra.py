@@ -6,6 +6,7 @@ output:
 
     steps N [K]   train N steps, on K threads (1): the time of one
     attribute     the attribution map of the samples, timed as a whole and in parts
+    scores        how strongly each channel drives the dimensions of the labels, by the inverted Jacobian
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Peer:
     def __init__(
         self, X: np.ndarray, labels: np.ndarray, dim: int, batch: int, penalty: float, device: str = "cpu"
     ):
-        self.X = torch.from_numpy(X).float().to(device)
+        self.X, self.labels = torch.from_numpy(X).float().to(device), labels.shape[1]
         data = DatasetxCEBRA(self.X, device=device, labels=torch.from_numpy(labels).float().to(device))
         self.loader = ContrastiveMultiObjectiveLoader(dataset=data, num_steps=1, batch_size=batch)
         config = MultiObjectiveConfig(self.loader)
@@ -117,6 +118,21 @@ class Peer:
         model.set_split_outputs(True)
         return answer
 
+    def scores(self, samples: int) -> list[float]:
+        """Length of each channel's row of the inverse, in the dimensions of the labels, averaged over samples."""
+        model = self.solver.model.eval()
+        model.set_split_outputs(False)
+        step = max(1, len(self.X) // samples)
+        data = self.X[::step].clone().requires_grad_(True)
+        method = cebra.attribution.init(
+            name="jacobian-based-batched", model=model, input_data=data, output_dimension=model.num_output
+        )
+        jacobian = np.vstack([method._compute_jacobian(part) for part in torch.split(data, 1024)])
+        inverse = np.linalg.pinv(jacobian.reshape(len(jacobian), model.num_output, -1))
+        model.set_split_outputs(True)
+        model.train()
+        return np.linalg.norm(np.abs(inverse).mean(0)[:, : self.labels], axis=1).tolist()
+
 
 def main() -> None:
     """Answer requests until the input ends."""
@@ -130,7 +146,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
 
-    def answer(value: dict) -> None:
+    def answer(value: dict | list) -> None:
         print(json.dumps(value), file=sys.__stdout__, flush=True)
 
     with contextlib.redirect_stdout(sys.stderr), np.load(given.data) as data:  # cebra prints
@@ -150,6 +166,8 @@ def main() -> None:
                     answer(peer.steps(int(number), *map(int, threads)))
                 case ["attribute"]:
                     answer(peer.attribute(given.samples))
+                case ["scores"]:
+                    answer(peer.scores(given.samples))
                 case _:
                     raise SystemExit(f"unknown request: {line!r}")
 

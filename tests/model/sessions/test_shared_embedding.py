@@ -329,3 +329,15 @@ def test_errors_say_what_to_do(two):
         )
     with pytest.raises(ValueError, match="steps=0"):
         asc.SharedEmbedding(SPACES, **{**SMALL, "steps": 0}).fit({"a": a, "b": b})
+
+
+def test_steps_are_found_for_all_sessions_together(monkeypatch):
+    """They stop when the held-out bits of the sessions have stopped rising, long before the 3,000 there may be."""
+    for name, value in {"LEAST_GAIN": 0.3, "PATIENCE": 50, "FEWEST_STEPS": 50}.items():  # so that it is soon
+        monkeypatch.setattr(f"ascribo.training.early_stopping.{name}", value)
+    recordings = {"rat1": box(1, (6, 6)), "rat2": box(2, (4, 5))}
+    shared = asc.SharedEmbedding(SPACES, **{**SMALL, "seeds": 1, "steps": "auto"}).fit(recordings)
+    spent = [part.spent_ for part in shared.sessions_.values()]
+    assert spent[0]["steps"] == spent[1]["steps"] and 100 <= max(spent[0]["steps"]) <= 800
+    assert all("stopped rising" in why for own in spent for why in own["why_steps"])
+    assert np.isfinite(shared.history_["held_out"]).all()

@@ -51,8 +51,9 @@ class SharedEmbedding(ContrastiveEstimator):
         dimensions.
     hybrid, seeds, steps, batch_size, penalty, encoder, device, random_state, learning_rate, exact_penalty,
     early_stop, validation_fraction, drop_constant, checkpoint, progress :
-        As of `ContrastiveEmbedding`. `batch_size` is the number of references in each session; none has more than
-        the shortest session has time steps.
+        As of `ContrastiveEmbedding`, but that seeds="auto" are four, and steps="auto" watches the held-out bits of
+        every session by itself. `batch_size` is the number of references in each session; none has more than the
+        shortest session has time steps.
 
     Attributes
     ----------
@@ -341,9 +342,13 @@ class SharedEmbedding(ContrastiveEstimator):
             if folder is not None and file is not None:  # nothing is left to resume
                 discard_checkpoints([file])
                 forget(folder, ["seeds of all sessions"])
-        for (name, part), (model, fit, curves, landmarks) in zip(prepared.items(), fitted, strict=True):
+        for (name, part), (model, fit, curves, landmarks, ended) in zip(prepared.items(), fitted, strict=True):
             history = history_of(curves, [o.space for o in part.problem.objectives])
             self.sessions_[name] = self._view(model.spaces)._fitted(
                 given[name], part, model, fit, history, settings.batch_size
             )
+            taken = np.isfinite(curves["lambda"]).sum(0).tolist()
+            why = "all sessions have as many" if self.seeds == "auto" else "as many were asked for"
+            spent = {"seeds": len(self.seeds_), "why_seeds": why, "steps": taken, "why_steps": list(ended)}
+            self.sessions_[name].spent_ = spent
             self.landmarks_[name] = landmarks

@@ -15,6 +15,7 @@ from ...networks.model_stack import LOG_TEMPERATURE
 from ...networks.seed_alignment import Alignment, align_sessions
 from ...spaces.base import Space, layout
 from ...training.dispatch import train_source
+from ...training.early_stopping import Watch, watch_held_out
 from ...training.objective import contrastive_objectives
 from ...training.settings import Settings
 from ..fitted import FittedModel
@@ -28,12 +29,13 @@ __all__ = ["FittedSession", "as_member", "fit_sessions", "frozen_member", "with_
 
 
 class FittedSession(NamedTuple):
-    """A session's part of a model. curves : as of `ascribo.training.loop.Trained`, of its seeds and spaces."""
+    """A session's part of a model. curves, ended : as of `ascribo.training.loop.Trained`, its own."""
 
     model: FittedModel
     fit: Fit
     curves: dict[str, np.ndarray]
     landmarks: Landmarks
+    ended: tuple[str, ...]
 
 
 def fit_sessions(
@@ -67,7 +69,8 @@ def fit_sessions(
         frozen=[(marks.tempered(model), model.spaces) for model, marks in frozen],
         temperature=_temperature(spaces, models),
     )
-    trained = train_source(source, settings, progress=progress, checkpoint=checkpoint)
+    watch = _watch(source, seeds, settings) if settings.watched else None
+    trained = train_source(source, settings, progress=progress, checkpoint=checkpoint, watch=watch)
     parameters = {**trained.parameters, **{name: value.cpu() for name, value in source.fixed.items()}}
     fitted = finish(
         prepared,
@@ -75,6 +78,7 @@ def fit_sessions(
         [seeds] * len(problems),
         batch_size=settings.batch_size,
         decoder_steps=settings.decoder_steps,
+        until_flat=settings.watched,
         device=device,
         progress=progress,
         alignments=lambda z, best: align_sessions(
@@ -89,9 +93,22 @@ def fit_sessions(
         FittedSession(
             *(model, fit, _curves(trained.history, k, len(seeds), spaces, model)),
             keep_landmarks(model.to(device), prepared[k], pairs.keep(k)),
+            trained.ended[k * len(seeds) : (k + 1) * len(seeds)],
         )
         for k, (model, fit) in enumerate(fitted)
     ]
+
+
+def _watch(source: SessionSource, seeds: Sequence[int], settings: Settings) -> Watch | None:
+    """Held-out bits of every session by itself, (session · seed,); None if one of them holds nothing out."""
+    each = [watch_held_out(own, list(seeds), settings.device, settings.batch_size) for own in source.problems]
+    found = [one for one in each if one is not None]
+
+    def watch(parameters: Mapping[str, Tensor]) -> np.ndarray:
+        whole, own = {**parameters, **source.fixed}, [problem.spaces for problem in source.problems]
+        return np.concatenate([f(own_parameters(whole, k, source.spaces, own[k])) for k, f in enumerate(found)])
+
+    return watch if len(found) == len(each) else None
 
 
 def _bases(models: Sequence[FittedModel]) -> dict[str, Alignment]:
