@@ -41,6 +41,13 @@ EXPERIMENTS = {
     "fig3": Entry("regcl.fig3", "auROC against the number of latents, up to 20 (Schneider et al. 2025, figure 3)"),
     "noise": Entry("regcl.noise", "auROC of every method against observation noise"),
     "samples": Entry("regcl.samples", "auROC and bits against the length of the recording"),
+    "more-samples": Entry(
+        "regcl.more_samples", "whether more than 100,000 time steps allow more latents (Schneider et al. 2025)"
+    ),
+    "map-choices": Entry(
+        "regcl.map_choices",
+        "mean, median or maximum over time; the cut at a z-score of 0; hybrid whole or separate",
+    ),
     "lambda": Entry("regcl.penalties", "the self-tuned penalty beside fixed ones"),
     "dimension": Entry(
         "regcl.dimension", "which size of a space is consistent across seeds (Schneider et al. 2025, figure 6)"
@@ -68,6 +75,10 @@ EXPERIMENTS = {
         "regcl.navigation",
         "cells of a rat in a box: position, head direction and speed (Schneider et al. 2025, table 3, figure 4)",
     ),
+    "navigation-training": Entry(
+        "regcl.navigation_training",
+        "auROC and cross-validated R² of position across training (Schneider et al. 2025, figure 4)",
+    ),
     "navigation-noise": Entry(
         "regcl.navigation_noise",
         "the same with noise on every cell, by every method (Schneider et al. 2025, figure 10)",
@@ -76,6 +87,7 @@ EXPERIMENTS = {
         "regcl.navigation_timing",
         "training and attribution times beside cebra and captum (Schneider et al. 2025, tables 4 and 5)",
     ),
+    "navigation-timing-gpu": Entry("regcl.navigation_timing_gpu", "the same on a GPU"),
     "inversion": Entry(
         "inversion.affine",
         "latents up to an affine map, twelve processes (Zimmermann et al. 2021 and 2020, table 1)",

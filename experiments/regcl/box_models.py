@@ -54,6 +54,7 @@ __all__ = [
     "channel_spread",
     "encoder",
     "entry_scores",
+    "nothing_together",
     "recording",
     "recovered_latents",
     "schedule",
@@ -153,11 +154,12 @@ def entry_scores(
     steps: np.ndarray,
     space: str,
     standard: Tensor | StandardisedChannels | None = None,
+    aggregate: str = "mean",
 ) -> np.ndarray:
     """Mean |entry| of a space's block in the encoder's own coordinates: (channel, dim)."""
     same = torch.eye(model.embedder.dim, device=model.device).expand(model.seeds, -1, -1)
     plain = replace(model, alignment=Alignment(torch.zeros_like(same[:, 0]), same, same, 0))
-    found = attribute(plain, data, method, steps, X=standard).by_dimension
+    found = attribute(plain, data, method, steps, X=standard, aggregate=aggregate).by_dimension
     assert found is not None  # only the unique variance has none
     return found.values[:, found["space"].values == space]
 
@@ -201,6 +203,11 @@ def unique_scores(
         for k, own in zip(some, scores, strict=True):
             found[k] |= dict(zip(own.problem.spaces, own.by_block.mean((0, 3)), strict=True))
     return found
+
+
+def nothing_together(cases: Sequence[Case], recordings: Sequence[Any], models: Sequence[Any]) -> list[None]:
+    """For studies that measure nothing of a whole stack at once."""
+    return [None] * len(cases)
 
 
 def score_methods(

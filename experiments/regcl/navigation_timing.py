@@ -73,7 +73,7 @@ def timed(
     python = cebra_python()
     with one_thread(), ExitStack() as stack, warnings.catch_warnings(action="ignore"):
         data = navigation_models.recording({"simulation": plan["simulation"], "length": plan["length"]})
-        cebra = None if python is None else _cebra(python, data, plan)
+        cebra = None if python is None or device != "cpu" else _cebra(python, data, plan)
         if cebra is not None:
             stack.callback(cebra.close)
         training = take_turns("training", _training(data, plan, cebra), plan["rounds"], progress)
@@ -89,14 +89,11 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Title -> table: training by mode, attribution by method; medians over rounds of processor time."""
-    base = result["training"]["supervised, none"]["median_processor_ms"]
+    """Title -> table: training by mode, attribution by method; medians of processor time, on a GPU of wall time."""
+    kind = _kind(result)
+    base = result["training"]["supervised, none"][kind]
     training = [
-        {
-            "training": name,
-            "ms a step": own["median_processor_ms"],
-            "of supervised": own["median_processor_ms"] / base,
-        }
+        {"training": name, "ms a step": own[kind], "of supervised": own[kind] / base}
         for name, own in result["training"].items()
     ]
     attribution = [
@@ -115,14 +112,20 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Seconds of each attribution, by whom."""
     ax = figures.new_axes(ax, (7.2, 0.24 * len(result["attribution"]) + 1.2))
-    items = sorted(result["attribution"].items(), key=lambda item: -item[1]["median_processor_ms"])
+    kind = _kind(result)
+    items = sorted(result["attribution"].items(), key=lambda item: -item[1][kind])
     sides = {"ascribo": figures.PALETTE[0], "captum": figures.PALETTE[1], "cebra": figures.PALETTE[4]}
     for k, (name, own) in enumerate(items):
-        ax.barh(k, own["median_processor_ms"] / 1e3, color=sides[name.split(",")[0]], height=0.7)
+        ax.barh(k, own[kind] / 1e3, color=sides[name.split(",")[0]], height=0.7)
     ax.set_yticks(range(len(items)), [name for name, _ in items])
-    ax.set(xlabel="seconds of one thread", xscale="log")
+    ax.set(xlabel="seconds of one thread" if kind == "median_processor_ms" else "seconds", xscale="log")
     figures.tidy(ax)
     return ax
+
+
+def _kind(result: Mapping[str, Any]) -> str:
+    """Which times count: on a GPU the processor mostly waits."""
+    return "median_processor_ms" if result["protocol"]["device"] == "cpu" else "median_wall_ms"
 
 
 def _training(
@@ -134,7 +137,8 @@ def _training(
         problem = prepare(data, navigation_models.spaces({"mode": mode}), validation_fraction=0.0).problem
         for penalty in PENALTIES:
             # a constant λ from the first step on: the papers' schedule has none in the first
-            settings = Settings(plan["timed"], plan["batch"], RATE, Constant(0.0 if penalty == "none" else 0.1))
+            weight = Constant(0.0 if penalty == "none" else 0.1)
+            settings = Settings(plan["timed"], plan["batch"], RATE, weight, device=plan["device"])
             work = lambda problem=problem, settings=settings: train(problem, [0], settings, progress=False)  # noqa: E731
             sides[f"{mode}, {penalty}"] = lambda work=work: clock(work, plan["timed"])
     if cebra is not None:
@@ -165,21 +169,21 @@ def _attribution(
 def _model(data: NavigationRecording, plan: Mapping[str, Any]) -> FittedModel:
     """A hybrid, regularized model, hardly trained: times do not depend on it."""
     item = prepare(data, navigation_models.spaces({"mode": HYBRID[0]}))
-    settings = Settings(plan["fitted"], plan["batch"], RATE, box_models.PENALTIES[HYBRID[1]])
+    settings = Settings(plan["fitted"], plan["batch"], RATE, box_models.PENALTIES[HYBRID[1]], device=plan["device"])
     parameters = train(item.problem, [0], settings, progress=False).parameters
     ((model, _),) = finish(
         [item], [parameters], [[0]], batch_size=plan["batch"], decoder_steps=plan["fitted"], progress=False
     )
-    return replace(model, usable=np.ones_like(model.usable))
+    return replace(model, usable=np.ones_like(model.usable)).to(plan["device"])
 
 
 def _captum(model: FittedModel, data: NavigationRecording, steps: np.ndarray) -> dict[str, Callable[[], Row]]:
     """captum's methods on the model's encoder, one output after the other, as the papers call it."""
     import captum.attr as attr
 
-    module = copy.deepcopy(model.module)
+    module = copy.deepcopy(model.module).to(model.device)
     module.load_state_dict({name: value[0] for name, value in model.parameters.items()})
-    x = model.standardise(data.X)[torch.from_numpy(steps)]
+    x = model.standardise(data.X)[torch.from_numpy(steps).to(model.device)]
     shuffled = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(0))]
     outputs = range(model.embedder.dim)
     gradient, shap = attr.NeuronGradient(module, module), attr.GradientShap(module)
@@ -192,7 +196,7 @@ def _captum(model: FittedModel, data: NavigationRecording, steps: np.ndarray) ->
     }
 
     def side(call: Callable[[int], Any]) -> Callable[[], Row]:
-        return lambda: clock(lambda: [call(k) for k in outputs])
+        return lambda: clock(lambda: [call(k).cpu() for k in outputs])
 
     return {f"captum, {spell_out(name)}": side(call) for name, call in calls.items()}
 

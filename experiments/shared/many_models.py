@@ -75,7 +75,8 @@ class Study:
         """What a case trains on. recording : its own."""
         spaces = self.spaces(case)
         encoder = "mlp" if self.encoder is None else self.encoder(spaces)
-        return prepare(recording, spaces, encoder=encoder, one_scale=self.one_scale)
+        hybrid = case.get("hybrid", "whole")
+        return prepare(recording, spaces, encoder=encoder, hybrid=hybrid, one_scale=self.one_scale)
 
 
 def experiment(
@@ -151,7 +152,7 @@ def _in_stacks(
     data = dict(zip(distinct, made, strict=True))
     simulated = time.monotonic()
     tell(f"{len(data)} recordings in {simulated - began:.0f} s; {len(files) - len(waiting)} rows were there before")
-    of_item = {k: (of_data[k], repr(study.spaces(cases[k]))) for k in waiting}
+    of_item = {k: (of_data[k], repr(study.spaces(cases[k])), cases[k].get("hybrid")) for k in waiting}
     first = {key: k for k, key in reversed(of_item.items())}
     # the same object for all cases that share it: on the device once. Threads: most of the work is numpy's
     prepared: Any = Parallel(n_jobs=jobs, prefer="threads")(
