@@ -115,7 +115,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Title -> table: aggregates; the cut; `whole` beside `separate`; all averaged over numbers of latents."""
-    frame = pd.DataFrame(result["cells"])
+    frame: Any = pd.DataFrame(result["cells"])
     whole, mean = frame["hybrid"] == "whole", frame["aggregate"] == "mean"
     by: Any = ["method", "kind"]
 

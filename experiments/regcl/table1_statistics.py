@@ -26,7 +26,7 @@ PAPER_F = {
     **{"method:dim:mode:penalty": 0.71},
 }
 """Schneider et al. (2023), table 3."""
-PAPER_DIFFERENCES = {
+PAPER_DIFFERENCES: dict[tuple[str, ...], dict[str, float]] = {
     ("mode", "method"): {
         **{"supervised contrastive:neuron_gradient": 9.41, "hybrid contrastive:neuron_gradient": 9.51},
         **{"supervised:neuron_gradient": 6.97, "supervised contrastive:inverted_neuron_gradient": 11.29},
