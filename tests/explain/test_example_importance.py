@@ -311,6 +311,44 @@ def test_errors():
         examples(lambda x: x, train, train, method="tracin", loss=lambda z, x: z.sum(1))
 
 
+class _TwoInputs(nn.Linear):
+    def forward(self, x, y):
+        return super().forward(x) + y
+
+
+class _Random(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5)
+
+
+class _Detached(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).detach()
+
+
+@pytest.mark.parametrize("method", ["nearest_neighbours", "simplex", "tracin", "influence"])
+@pytest.mark.parametrize(
+    ("encoder", "words"),
+    [
+        (nn.Sequential(nn.Linear(30, 4), nn.BatchNorm1d(4, track_running_stats=False)), "statistics"),
+        (nn.Sequential(nn.Linear(30, 30), _Random()), "random numbers"),
+        (_TwoInputs(30, 2), "needs 2 inputs"),
+        (nn.Sequential(nn.Linear(30, 2), nn.Softplus(), nn.Hardtanh(0, torch.inf), nn.Threshold(1e9, torch.nan)),
+         "not finite"),
+        (_Detached(30, 2), "no gradient"),
+    ],
+)  # fmt: skip
+def test_encoders_that_cannot_be_explained_are_refused_by_every_method(encoder, words, method):
+    torch.manual_seed(0)
+    train, test = torch.randn(6, 30), torch.randn(3, 30)
+    by_loss = {"loss": lambda z, x: z.square().sum(1)} if method in ("tracin", "influence") else {}
+    if words == "no gradient" and not by_loss:  # by representations: none is needed
+        assert np.isfinite(examples(encoder, train, test, method=method)).all()
+        return
+    with pytest.raises(ValueError, match=words):
+        examples(encoder, train, test, method=method, **by_loss)
+
+
 def test_time_steps_of_recordings():
     data = asc.simulate.box(observed=2, hidden=2, steps=600)
     spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}

@@ -69,6 +69,16 @@ class ExampleLoss:
         z = functional_call(self.encoder, named, (seen.flatten(0, 1),))
         return z.flatten(1).unflatten(0, seen.shape[:2])
 
+    def check_gradient(self, x: Tensor) -> None:
+        """Refuse an encoder whose representations do not depend on its parameters as far as autograd can see."""
+        with torch.enable_grad():
+            if not self.represent(self.theta.clone().requires_grad_(), x).requires_grad:
+                raise ValueError(
+                    "the encoder's output has no gradient with respect to its parameters (it is detached, converted "
+                    "to numpy, or computed without gradients): use method='nearest_neighbours' or 'simplex', which "
+                    "need none."
+                )
+
     def losses(self, theta: Tensor, x: Tensor) -> Tensor:
         """(batch,) losses of a batch of examples."""
         values = self.loss(self.represent(theta, x), x)

@@ -181,6 +181,7 @@ def _influence(
     random_state: int = 0,
 ) -> dict[str, Any]:
     objective = ExampleLoss(encoder, loss, views)  # type: ignore[arg-type]
+    _check_encoder(objective, encoder, (train, test), batch_size)
     if curvature == "gauss_newton":
         used = gauss_newton_influence(objective, train, test, scores, batch_size, damping)
         return {"curvature": curvature, "damping": used}
@@ -227,8 +228,20 @@ def _tracin(
     if not kept or any(len(one) != 3 for one in kept):
         raise ValueError("checkpoints: expected one or more (learning rate, encoder, loss).")
     moved = [(float(rate), ExampleLoss(module, own, views)) for rate, module, own in kept]  # type: ignore[arg-type]
+    for (_, objective), (_, module, _) in zip(moved, kept, strict=True):
+        _check_encoder(objective, module, (train, test), batch_size)
     tracin(moved, train, test, scores, batch_size)
     return {"checkpoints": len(kept)}
+
+
+def _check_encoder(objective: ExampleLoss, encoder: Any, parts: Sequence[Tensor], batch_size: int) -> None:
+    """Refuse an encoder whose representations are not finite, depend on each other, or have no gradient."""
+    with evaluation_mode(encoder):
+        for x in parts:
+            for start in range(0, len(x), batch_size):
+                own = x[start : start + batch_size]
+                checked(encoder, own if objective.views is None else objective.views(own).flatten(0, 1))
+    objective.check_gradient(parts[0][:1])
 
 
 def _representations(encoder: Any, x: Tensor, batch_size: int) -> Tensor:

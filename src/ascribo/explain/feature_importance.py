@@ -61,7 +61,11 @@ def features(
     index: ArrayLike | None = ...,
     batch_size: int = ...,
     **options: Any,
-) -> xr.DataArray: ...
+) -> xr.DataArray:
+    """Of a fitted model: labelled scores of channels at time steps, (time[, unit], channel[, lag])."""
+    ...
+
+
 @overload
 def features(
     encoder: Encoder,
@@ -77,7 +81,11 @@ def features(
     index: ArrayLike | None = ...,
     batch_size: int = ...,
     **options: Any,
-) -> Tensor: ...
+) -> Tensor:
+    """Of a tensor: scores as a tensor where the encoder is, (example[, unit], ...)."""
+    ...
+
+
 @overload
 def features(
     encoder: Encoder,
@@ -93,7 +101,11 @@ def features(
     index: ArrayLike | None = ...,
     batch_size: int = ...,
     **options: Any,
-) -> np.ndarray: ...
+) -> np.ndarray:
+    """Of an array: scores as an array, (example[, unit], ...)."""
+    ...
+
+
 def features(
     encoder: Encoder | Fitted,
     X: Tensor | np.ndarray | Recording | pd.DataFrame,
