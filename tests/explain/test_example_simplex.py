@@ -45,8 +45,9 @@ def test_distance_is_that_of_another_solver():
         assert mine == pytest.approx(other, abs=1e-4)
 
 
-def test_inside_the_hull_nothing_remains_and_the_corners_are_those_of_delaunay():
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("seed", range(6))
+def test_inside_the_hull_nothing_remains_and_the_corners_are_those_of_delaunay(seed):
+    rng = np.random.default_rng(seed)
     corpus = rng.normal(size=(200, 3))
     targets = rng.dirichlet(np.ones(200), size=30) @ corpus
     weights, distance = simplex_weights(torch.from_numpy(targets), torch.from_numpy(corpus))

@@ -65,6 +65,20 @@ def test_completeness(case, method):
     assert np.median(completeness_residual(encoder, x, scores.roll(1, 0), baseline=base)) > 0.1
 
 
+def test_examples_that_need_more_points_get_them():
+    """Along the way of these inputs the gradient jumps: four points are not enough for some of them."""
+    torch.manual_seed(0)
+    encoder, x = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), 3 * torch.randn(200, 2)
+    plain, refined = (features(encoder, x, tolerance=t, points=4) for t in (None, 0.01))
+    assert completeness_residual(encoder, x, plain).max() > 0.05
+    assert completeness_residual(encoder, x, refined).max() <= 0.0101
+    enough = completeness_residual(encoder, x, plain) < 0.0099
+    assert torch.equal(plain[enough], refined[enough]) and 20 < enough.sum() < 180
+    torch.testing.assert_close(torch.cat([features(encoder, one[None], points=4) for one in x]), refined)
+    with pytest.raises(ValueError, match="expected a share above 0"):
+        features(encoder, x, tolerance=0)
+
+
 def test_deeplift_is_complete_and_that_of_captum_for_relu():
     from captum.attr import DeepLift
 

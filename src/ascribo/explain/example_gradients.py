@@ -74,9 +74,9 @@ class ExampleLoss:
         with torch.enable_grad():
             if not self.represent(self.theta.clone().requires_grad_(), x).requires_grad:
                 raise ValueError(
-                    "the encoder's output has no gradient with respect to its parameters (it is detached, converted "
-                    "to numpy, or computed without gradients): use method='nearest_neighbours' or 'simplex', which "
-                    "need none."
+                    "the encoder's output has no gradient with respect to its parameters (it is detached, "
+                    "converted to numpy, or computed without gradients): use method='nearest_neighbours' or "
+                    "'simplex', which need none."
                 )
 
     def losses(self, theta: Tensor, x: Tensor) -> Tensor:

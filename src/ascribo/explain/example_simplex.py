@@ -19,11 +19,11 @@ from torch import Tensor
 
 __all__ = ["simplex_weights"]
 
-LIFT = 1e-4
+LIFT = 3e-4
 """Size of the further coordinate, relative to the others."""
 PAIRS_AT_ONCE = 2**24
 """Pairs of targets and examples whose distances are held in memory together."""
-TOLERANCE = 1e-13
+TOLERANCE = 1e-14
 """How much nearer an example must promise to be, relative to the largest squared distance, to be taken in."""
 
 
@@ -50,23 +50,30 @@ def _solve(h: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
     square = torch.cdist(h, corpus, compute_mode="donot_use_mm_for_euclid_dist").square()
     # the unit of length of each target: its farthest example
     unit = square.amax(1).sqrt().clamp_min(torch.finfo(h.dtype).tiny)
-    lifted = LIFT * square / unit.square()[:, None]
+    closeness = square.clamp_min(torch.finfo(h.dtype).tiny).rsqrt()
 
     def points(rows: Tensor, index: Tensor) -> Tensor:
         """Corners, counted from the target, in its unit, with the further coordinate: (row, slot, dim + 1)."""
         flat = (corpus[index] - h[rows, None]) / unit[rows, None, None]
-        return torch.cat([flat, lifted[rows[:, None], index][..., None]], -1)
+        lifted = LIFT * square[rows[:, None], index] / unit[rows, None].square()
+        return torch.cat([flat, lifted[..., None]], -1)
 
     longer = torch.cat([corpus, corpus.square().sum(1, keepdim=True)], 1)
 
-    def nearest(rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The least product of x (row, dim + 1) with a corner, and which: one product of matrices for all corners.
+    def best_corner(rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """How much nearer to the target than x (row, dim + 1) a corner promises to be, ⟨x, x - c⟩, and which
+        corner.
 
-        Their further coordinate is linear in the corner and its squared length: ‖c - h‖² = ‖c‖² - 2⟨c, h⟩ + ‖h‖².
+        Of all corners the one with the most for its distance from the target: the far ones promise most, but would
+        be left again for nearer ones. One product of matrices for all corners, since their further coordinate is
+        linear in the corner and its squared length: ‖c - h‖² = ‖c‖² - 2⟨c, h⟩ + ‖h‖².
         """
         flat, last = x[:, :-1] / unit[rows, None], x[:, -1:] * (LIFT / unit[rows, None].square())
-        least, which = (torch.cat([flat - 2 * last * h[rows], last], 1) @ longer.mT).min(1)
-        return least + (last[:, 0] * h[rows].square().sum(1)) - (flat * h[rows]).sum(1), which
+        promise = torch.cat([flat - 2 * last * h[rows], last], 1) @ longer.mT
+        own = (flat * h[rows]).sum(1) - last[:, 0] * h[rows].square().sum(1) + x.square().sum(1)
+        near = closeness if len(rows) == tests else closeness[rows]
+        least, which = promise.sub_(own[:, None]).mul_(near).min(1)
+        return -least / near.gather(1, which[:, None])[:, 0], which
 
     everyone = torch.arange(tests, device=h.device)
     index = square.argmin(1, keepdim=True)  # (test, slot), the examples in use
@@ -78,8 +85,8 @@ def _solve(h: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
         rows = everyone[open_ & ~inner]
         if len(rows):  # look for an example on the near side
             x = (points(rows, index[rows]) * weight[rows, :, None]).sum(1)
-            best, new = nearest(rows, x)
-            better = best < x.square().sum(1) - TOLERANCE
+            promise, new = best_corner(rows, x)
+            better = promise > TOLERANCE
             open_[rows[~better]] = False
             rows, new = rows[better], new[better]
             inner[rows] = True

@@ -130,9 +130,10 @@ def features(
         and left in the mode it was in.
     X : (example, ...) tensor or array; for a fitted model a `Recording` or (time, channel)
     method : str or a captum class
-        "integrated_gradients" (points=50), "gradient_shap" (samples=50, noise=0.0, random_state=0), "saliency" (the
-        gradient, with its sign), "deeplift" or "feature_ablation" (groups=None); or an attribution class of captum
-        that is linear in the model, with the arguments of its `attribute`.
+        "integrated_gradients" (points=50, tolerance=0.01: more points where scores would miss their sum by more
+        than 1%), "gradient_shap" (samples=50, noise=0.0, random_state=0), "saliency" (the gradient, with its sign),
+        "deeplift" or "feature_ablation" (groups=None); or an attribution class of captum that is linear in the
+        model, with the arguments of its `attribute`.
     baseline : None, number, array or function
         What a feature that carries nothing looks like: a number, one example (...), one for each (example, ...), or
         a function of the batch, such as a blur. None: 0; for a fitted model the mean of the channels, and any other
