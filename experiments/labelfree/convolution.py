@@ -41,6 +41,8 @@ def as_products(module: nn.Module) -> nn.Module:
 def _replace(module: nn.Module) -> nn.Module:
     if isinstance(module, nn.Conv2d | nn.ConvTranspose2d) and _fits(module):
         return _Convolution(module) if isinstance(module, nn.Conv2d) else _Transposed(module)
+    if isinstance(module, nn.BatchNorm2d):  # which takes no other order of its axes under vmap
+        module.register_forward_pre_hook(lambda _, given: (given[0].contiguous(),))
     for name, child in list(module.named_children()):
         setattr(module, name, _replace(child))
     return module
@@ -68,12 +70,9 @@ class _Convolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, input, height, width) -> (batch, output, height / 2, width / 2)."""
-        size = [(side + 2 * self.padding - self.kernel) // 2 + 1 for side in x.shape[2:]]
-        ends = [2 * (out + 1) - side - self.padding for out, side in zip(size, x.shape[2:], strict=True)]
-        x = pad(x.permute(0, 2, 3, 1), (0, 0, self.padding, ends[1], self.padding, ends[0]))
-        blocks = (
-            x.unflatten(2, (-1, 2)).unflatten(1, (-1, 2)).transpose(2, 3).flatten(3)
-        )  # (batch, row, column, 4 c)
+        size = tuple((side + 2 * self.padding - self.kernel) // 2 + 1 for side in x.shape[2:])
+        cut, join = _rearrangements(tuple(x.shape[2:]), size, self.padding)
+        blocks = _Map.apply(x.permute(0, 2, 3, 1), cut, join)  # (batch, row, column, 4 inputs)
         weight, (out, inputs) = _corners(self.weight), self.weight.shape[:2]
         if 4 * inputs < out:
             y = _product(_Map.apply(blocks, _beside, _overlap), weight.permute(2, 4, 3, 5, 1, 0).reshape(-1, out))
@@ -93,7 +92,8 @@ class _Transposed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, input, height, width) -> (batch, output, 2 height, 2 width)."""
-        size = [2 * (side - 1) + self.kernel + self.more - 2 * self.padding for side in x.shape[2:]]
+        size = tuple(2 * (side - 1) + self.kernel + self.more - 2 * self.padding for side in x.shape[2:])
+        cut, join = _rearrangements(size, tuple(x.shape[2:]), self.padding)
         x, weight, (inputs, out) = x.permute(0, 2, 3, 1), _corners(self.weight), self.weight.shape[:2]
         if 4 * out < inputs:
             columns = _product(x, weight.permute(0, 2, 4, 3, 5, 1).reshape(inputs, -1))
@@ -101,9 +101,7 @@ class _Transposed(nn.Module):
         else:
             matrix = weight.permute(2, 4, 0, 3, 5, 1).reshape(4 * inputs, -1)
             blocks = _product(_Map.apply(x, _spread, _sum).flatten(3), matrix)
-        y = blocks.unflatten(-1, (2, 2, out)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
-        ends = [own + self.padding - side for own, side in zip(size, y.shape[1:3], strict=True)]
-        y = pad(y, (0, 0, -self.padding, ends[1], -self.padding, ends[0]))
+        y = _Map.apply(blocks, join, cut)
         return (y if self.bias is None else y + self.bias).permute(0, 3, 1, 2)
 
 
@@ -116,6 +114,44 @@ def _corners(weight: Tensor) -> Tensor:
 def _product(x: Tensor, matrix: Tensor) -> Tensor:
     """(..., k) times (k, n), as one product of two matrices."""
     return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def _rearrangements(size: tuple[int, ...], blocks: tuple[int, ...], padding: int) -> tuple[Map, Map]:
+    """Images (batch, *size, channel) cut into blocks of 2 x 2 pixels (batch, row, column, 4 channel), and back.
+
+    There is one row, and one column, of blocks more than `blocks` says, what the convolution has on its other side.
+    """
+    rows, columns = (number + 1 for number in blocks)
+
+    def where(first: int, length: int, most: int) -> tuple[slice, slice]:
+        """Blocks and pixels, every other one from the first of a row (or column) of a block on."""
+        start = max(0, (padding - first + 1) // 2)
+        count = min(most, (length + padding - first + 1) // 2) - start
+        pixel = 2 * start + first - padding
+        return slice(start, start + count), slice(pixel, pixel + 2 * count - 1, 2)
+
+    places = [(k, where(k // 2, size[0], rows), where(k % 2, size[1], columns)) for k in range(4)]
+
+    def cut(x: Tensor) -> Tensor:
+        wide = _as_wide(x.contiguous())
+        out = wide.new_zeros(len(x), rows, columns, 4, wide.shape[3])
+        for k, (row, down), (column, across) in places:
+            out[:, row, column, k] = wide[:, down, across]
+        return out.view(x.dtype).flatten(3)
+
+    def join(blocks: Tensor) -> Tensor:
+        wide = _as_wide(blocks.contiguous().unflatten(3, (4, -1)))
+        out = wide.new_zeros(len(blocks), *size, wide.shape[4])
+        for k, (row, down), (column, across) in places:
+            out[:, down, across] = wide[:, row, column, k]
+        return out.view(blocks.dtype)
+
+    return cut, join
+
+
+def _as_wide(x: Tensor) -> Tensor:
+    """The same numbers 16 bytes at a time where that is possible: moving them is then bound by memory alone."""
+    return x.view(torch.complex128) if x.shape[-1] * x.element_size() % 16 == 0 else x
 
 
 def _beside(blocks: Tensor) -> Tensor:
@@ -134,7 +170,7 @@ def _overlap(columns: Tensor) -> Tensor:
 
 
 def _sum(parts: Tensor) -> Tensor:
-    """An output from what four blocks give to it: (b, row + 1, column + 1, 4, k) -> (b, row, column, k)."""
+    """An output from what four blocks give to it: (batch, row + 1, column + 1, 4, k) -> (batch, row, column, k)."""
     rows, columns = parts.shape[1] - 1, parts.shape[2] - 1
     one, two, three, four = (parts[:, r : r + rows, c : c + columns, 2 * r + c] for r, c in CORNERS)
     return (one + two) + (three + four)
@@ -142,17 +178,19 @@ def _sum(parts: Tensor) -> Tensor:
 
 def _spread(x: Tensor) -> Tensor:
     """Its transpose: each output at the four blocks that it looks at."""
-    b, rows, columns, k = x.shape
-    out = x.new_zeros(b, rows + 1, columns + 1, 4, k)
+    wide = _as_wide(x.contiguous())
+    b, rows, columns, k = wide.shape
+    out = wide.new_zeros(b, rows + 1, columns + 1, 4, k)
     for r, c in CORNERS:
-        out[:, r : r + rows, c : c + columns, 2 * r + c] = x
-    return out
+        out[:, r : r + rows, c : c + columns, 2 * r + c] = wide
+    return out.view(x.dtype)
 
 
 class _Map(torch.autograd.Function):
-    """A linear map that is given with its transpose; autograd would find the transpose, but a slower one."""
+    """A linear map of each example that is given with its transpose, which autograd would find, but a slower one.
 
-    generate_vmap_rule = True
+    Models of a stack are so many more examples to it.
+    """
 
     @staticmethod
     def forward(x: Tensor, there: Map, back: Map) -> Tensor:
@@ -166,3 +204,8 @@ class _Map(torch.autograd.Function):
     def backward(ctx, gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         there, back = ctx.maps
         return _Map.apply(gradient, back, there), None, None
+
+    @staticmethod
+    def vmap(info, in_dims, x: Tensor, there: Map, back: Map):
+        stacked = x.movedim(in_dims[0], 0)
+        return _Map.apply(stacked.flatten(0, 1), there, back).unflatten(0, stacked.shape[:2]), 0
