@@ -24,7 +24,7 @@ def test_the_report_of_a_run_and_its_map_is_used_if_it_is_younger(run, table, tm
     assert said.out == f"report: {folder / 'report.html'}\n" and said.err == ""
     assert "Which channels carry position?" in (folder / "report.html").read_text()
     (folder / "model.json").touch()
-    assert report.maps_in(folder, None, None) is None  # older than the model
+    assert report.maps_in(folder, None) is None  # older than the model
 
 
 def test_the_recording_can_be_passed_and_the_file_be_named(run, table, tmp_path, capsys):
@@ -38,3 +38,17 @@ def test_what_cannot_be_reported_is_said(run, table, sessions, tmp_path, fails):
     assert "expected one recording" in fails("report", run, table, table)
     assert "choose one with --session" in fails("report", sessions)
     assert "ascribo report RUN FILE" in fails("report", sessions, "--session", "left")
+
+
+def test_several_runs_are_compared(run, tmp_path, capsys):
+    folders = [tmp_path / name for name in ("one", "two <b>")]
+    for folder in folders:
+        shutil.copytree(run, folder)
+        assert main(["attribute", str(folder), "--out", str(folder / "map.nc")]) == 0
+    out = tmp_path / "both.html"
+    assert main(["report", *map(str, folders), "--out", str(out), "--quiet"]) == 0
+    page = out.read_text()
+    assert "two &lt;b&gt;" in page and "<b>" not in page and "rank correlation of at least 1.00" in page
+    capsys.readouterr()
+    assert main(["report", str(folders[0]), str(folders[0])]) == 2
+    assert "given twice" in capsys.readouterr().err

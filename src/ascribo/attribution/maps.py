@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..data.recording import Recording
 from ..metrics.scores import auroc
 from ..support.files import write_atomically
+from ..support.html_tables import html_table
 from .false_discovery_rate import CROSS_FITTED, call_by_p, call_channels
 from .map_files import read_arrays, write_arrays
 
@@ -101,6 +102,22 @@ class AttributionMaps:
     tests: xr.DataArray | None = None
     notes: dict[str, dict[str, str]] = field(default_factory=dict)
     parts: Parts | None = field(default=None, repr=False)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: how many channels carry each space, and the strongest of them."""
+        calls, rows = self._calls_if_any(), []
+        for space in self.by_space["space"].values.tolist():
+            scores = self.by_space.sel(space=space)
+            if space in self.refused:
+                rows.append([space, "no map", self.refused[space]])
+                continue
+            own = None if calls is None else calls[calls["space"] == space]
+            carry = "not tested" if own is None or not len(own) else f"{own['called'].sum()} of {len(scores)}"
+            best = scores[np.argsort(-scores.values, kind="stable")[:3]]
+            told = [f"{c} ({v:.3g})" for c, v in zip(best["channel"].values, best.values, strict=True)]
+            rows.append([space, carry, ", ".join(told)])
+        title = f"Attribution map by {self.method.replace('_', ' ')}"
+        return html_table(title, ["space", "channels that carry it", "strongest (score)"], rows)
 
     def calls(self, q: float = 0.05) -> pd.DataFrame:
         """Which channels carry which space, at a false discovery rate of q within each space.

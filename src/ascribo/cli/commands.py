@@ -18,14 +18,16 @@ from ..support.files import check_writable, only_writer
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints, forget, remember, remembered
 from ..training.interruption import Interrupted
+from .analyse import analyse
 from .info import info
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
 from .reading import describe_size, take_options
 from .report import report
 from .reproduce import find_experiment
 from .runs import model_of_run, recording_of_run
+from .watch import watch
 
-__all__ = ["attribute", "demo", "fit", "info", "report", "reproduce", "resume", "screen"]
+__all__ = ["analyse", "attribute", "demo", "fit", "info", "report", "reproduce", "resume", "screen", "watch"]
 
 
 def demo(out: str, progress: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `ascribo demo | screen | fit | resume | attribute | report | info | reproduce`.
+"""The command line: `ascribo COMMAND`, with the commands that `ascribo.cli.options` lists.
 
 Exit codes: 0 done; 2 wrong usage or bad input, in one sentence on standard error; 1 an unexpected failure; 130
 interrupted. Standard output carries the result alone; progress, warnings and errors go to standard error.

@@ -12,11 +12,13 @@ __all__ = ["COMMANDS", "parser"]
 
 COMMANDS = {
     "demo": "simulate a recording whose truth is known, fit it, show which channels carry what",
+    "analyse": "from a file to a report in one go: spaces are proposed, fitted, attributed and tested",
     "screen": "find the channels that carry known variables, in seconds and without a model",
     "fit": "fit a model to a recording",
     "resume": "go on with a fit that was interrupted",
     "attribute": "find out which channels carry which space of a fitted model",
     "report": "write one HTML file that says what was found, how sure it is, and whether to trust it",
+    "watch": "show how far a fit has come, and what came of it",
     "info": "show what is in the folder of a fitted model",
     "reproduce": "run an experiment, published or our own, from a checkout of the sources",
 }
@@ -70,6 +72,12 @@ def _report(report: argparse.ArgumentParser) -> None:
 
 def _resume(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("run", metavar="RUN", help="the folder that the fit was to write to")
+
+
+def _watch(watch: argparse.ArgumentParser) -> None:
+    watch.add_argument("run", metavar="RUN", help="folder that a fit is writing to, or has written")
+    watch.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="look so often (%(default)s)")
+    watch.add_argument("--once", action="store_true", help="look once instead of until the fit is done")
 
 
 def _attribute(attribute: argparse.ArgumentParser) -> None:
@@ -141,6 +149,31 @@ def _fit(fit: argparse.ArgumentParser) -> None:
     training.add_argument("--drop-constant", action="store_true", help="leave out channels that never change")
 
 
+ANALYSE_EXAMPLE = (
+    "Example: ascribo analyse session.nwb --follow position --follow head_direction --bin-size 0.05 --out runs/session. "
+    "It says what it assumes; `ascribo fit` takes every space spelled out."
+)
+
+
+def _analyse(analyse: argparse.ArgumentParser) -> None:
+    analyse.epilog = ANALYSE_EXAMPLE
+    analyse.add_argument("data", metavar="FILE", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
+    analyse.add_argument("--out", required=True, metavar="FOLDER", help="folder for model, map, calls and report")
+    analyse.add_argument(
+        "--follow",
+        action="append",
+        metavar="NAME",
+        help="a variable, or what several begin with; may be given again (all that the file has)",
+    )
+    analyse.add_argument("--shifts", type=int, default=0, help="copies with shifted variables to compare with (0)")
+    analyse.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
+    analyse.add_argument("--seeds", type=_number_or_auto, default="auto", help="number of models (%(default)s)")
+    analyse.add_argument("--steps", type=_number_or_auto, default="auto", help="training steps (%(default)s)")
+    analyse.add_argument("--random-state", type=int, default=0, help="seed of all that is random (%(default)s)")
+    analyse.add_argument("--jobs", type=int, default=-1, help="processes; -1: one per core (%(default)s)")
+    _reading(analyse)
+
+
 SCREEN_EXAMPLE = (
     "Example: ascribo screen rat.npz --follow position=x,y --discrete direction=direction:1 --out calls.csv"
 )
@@ -174,6 +207,11 @@ def _recording(command: argparse.ArgumentParser) -> None:
         help="spaces to be accounted for but not reported",
     )
 
+    _reading(command)
+
+
+def _reading(command: argparse.ArgumentParser) -> None:
+    """What is what in the file, and what is done to the channels."""
     reading = command.add_argument_group("what is what in the file")
     reading.add_argument(
         "--channels",
@@ -238,11 +276,13 @@ def _at_least_one(text: str) -> int:
 
 _OPTIONS = {
     "demo": _demo,
+    "analyse": _analyse,
     "screen": _screen,
     "fit": _fit,
     "resume": _resume,
     "attribute": _attribute,
     "report": _report,
+    "watch": _watch,
     "info": _info,
     "reproduce": _reproduce,
 }

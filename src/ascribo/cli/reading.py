@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..data.format_registry import find_loader
 from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
@@ -14,7 +15,7 @@ from ..spaces.base import Space
 from ..support.progress import say
 from .spaces import SpaceText, build_spaces
 
-__all__ = ["RecordingOptions", "describe_size", "read_like", "take_options"]
+__all__ = ["RecordingOptions", "describe_size", "is_table", "read_file", "read_like", "table_columns", "take_options"]
 
 TABLES = (".csv", ".tsv", ".parquet")
 
@@ -43,7 +44,7 @@ class RecordingOptions:
     def arguments(self) -> dict[str, Any]:
         """What is what in the file: arguments of `ascribo.read`."""
         variables = self.variables
-        if variables is None and _is_table(self.data):
+        if variables is None and is_table(self.data):
             variables = tuple(dict.fromkeys(v for space in self.build_spaces().values() for v in space.variables))
         channels = self.channels
         return {
@@ -58,7 +59,7 @@ class RecordingOptions:
         say(f"reading {self.data}", progress)
         treatment = {"bin_size": self.bin_size, "smooth": self.smooth, "transform": self.transform}
         given = {key: value for key, value in treatment.items() if value is not None}
-        return _read(self.data, {**self.arguments(), **given})
+        return read_file(self.data, {**self.arguments(), **given})
 
 
 def take_options(given: Mapping[str, Any]) -> tuple[RecordingOptions, dict[str, Any]]:
@@ -76,21 +77,30 @@ def describe_size(recording: Recording) -> str:
 def read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Recording:
     """The recording of a file as the one that the model was fitted to: its channels by name, treated alike."""
     treatment, names = model.treatment, model.channel_names_
-    if not how and names and _is_table(path):  # saved from Python: the model knows what to look for
+    if not how and names and is_table(path):  # saved from Python: the model knows what to look for
         variables = [v for space in model.model_.spaces.values() for v in space.variables]
         how = {"channels": names, "variables": list(dict.fromkeys(variables))}
     binned = Path(path).suffix.lower() == ".nwb"  # as it is read
-    recording = _read(path, {**how, "treatment": treatment} if binned else how)
+    recording = read_file(path, {**how, "treatment": treatment} if binned else how)
     if names:  # the columns of another file may come in another order
         recording = recording.take_channels(names)
     return recording if binned or treatment is None else recording.treat(treatment)
 
 
-def _is_table(path: str) -> bool:
+def is_table(path: str) -> bool:
+    """Whether a file is a table, by the ending of its name."""
     return Path(path).suffix.lower() in TABLES
 
 
-def _read(path: str, how: dict[str, Any]) -> Recording:
+def table_columns(path: str) -> list[str]:
+    """Names of the columns of a table."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file.")
+    return [str(name) for name in find_loader(Path(path))(Path(path))]
+
+
+def read_file(path: str, how: dict[str, Any]) -> Recording:
+    """The recording of a file; how : arguments of `ascribo.read`."""
     try:
         return read(path, **how)
     except TypeError as error:  # the file holds something that is not a recording

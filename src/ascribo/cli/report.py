@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ..attribution.maps import AttributionMaps
-from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
+from ..report import Run, write_comparison
 from ..support.files import check_writable
 from ..support.progress import say
 from .output import print_line
@@ -33,21 +32,39 @@ def report(
             f"{', '.join(files)}: expected one recording, of one run. Several runs are compared without."
         )
     if len(runs) > 1:
-        raise ValueError(f"{len(runs)} runs: expected one at a time.")
+        _compare(runs, check_writable("compare.html" if out is None else out), session, title, q, progress)
+        return
     path = check_writable(Path(runs[0]) / "report.html" if out is None else out)
     say(f"reading {runs[0]}", progress)
     model, source = model_of_run(runs[0], session, PASS)
     recording = recording_of_run(runs[0], model, source, files[0] if files else None, progress, PASS)
     model.set_params(progress=progress)
-    model.report(recording, path, maps=maps_in(Path(runs[0]), model, recording), title=title, q=q)
+    model.report(recording, path, maps=maps_in(Path(runs[0]), model), title=title, q=q)
     print_line(f"report: {path}")
 
 
-def maps_in(run: Path, model: ContrastiveEmbedding, recording: Recording) -> AttributionMaps | None:
-    """The map that lies in a run folder, if it is of this model and recording and younger than the model."""
+def _compare(runs: list[str], path: Path, session: str | None, title: str | None, q: float, progress: bool) -> None:
+    """Several runs beside each other."""
+    names = [Path(run).name for run in runs]
+    found = {}
+    for name, run in zip(names if len(set(names)) == len(names) else runs, runs, strict=True):
+        say(f"reading {run}", progress)
+        model, source = model_of_run(run, session, PASS)
+        model.set_params(progress=progress)
+        maps = maps_in(Path(run), model)
+        if maps is None:
+            maps = model.attribute(recording_of_run(run, model, source, None, progress, PASS))
+        found[name] = Run(model, maps)
+    if len(found) < len(runs):
+        raise ValueError(f"{', '.join(runs)}: a run is given twice. Pass different ones.")
+    write_comparison(found, path, q=q, title=title)
+    print_line(f"report: {path}")
+
+
+def maps_in(run: Path, model: ContrastiveEmbedding) -> AttributionMaps | None:
+    """The map that lies in a run folder, if it is of the model's channels and younger than the model."""
     file, description = run / MAP, run / "model.json"
     if not file.is_file() or file.stat().st_mtime < description.stat().st_mtime:
         return None
-    maps: Any = AttributionMaps.load(file)
-    same = list(maps.by_space["channel"].values) == list(model.model_.channels)
-    return maps if same and len(recording) else None
+    maps = AttributionMaps.load(file)
+    return maps if list(maps.by_space["channel"].values) == list(model.model_.channels) else None

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..support.html_tables import html_table
 from ..support.names import check_unique, first_few, plural, suggest
 from .arrays import ArrayLike, as_matrix, column_labels, is_default, time_first
 from .float_precision import as_stored
@@ -159,6 +160,16 @@ class Recording:
             *(["with truth"] if self.truth is not None else []),
         ]
         return f"Recording({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it holds, a row for each variable."""
+        rows = []
+        for name, column in self.variables.items():
+            number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+            what = f"{column.min():.4g} to {column.max():.4g}" if number else f"{column.nunique()} labels"
+            rows.append([name, what, int(column.isna().sum())])
+        below = f"channels: {first_few(self.channel_names)}"
+        return html_table(repr(self), ["variable", "values", "missing"], rows, below)
 
     def __getitem__(self, index: slice) -> Self:
         """The time steps of a slice `a:b`, sharing memory with this recording."""

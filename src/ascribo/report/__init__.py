@@ -8,6 +8,8 @@
     methods_text.py  a paragraph for a paper, and how to get the same numbers again
     blobs.py         arrays as compressed text
     write.py         from the contents to the file
+    compare.py       several runs beside each other
+    render.py        pages from templates
     templates/       the page, its style and its script
 
 The file needs no network and no other file: it can be opened from a disk, sent to a co-author, put in a supplement.
@@ -15,7 +17,8 @@ Names in it come from data, so they are never trusted: the page is made with aut
 and the page forbids itself to load anything.
 """
 
+from .compare import Run, write_comparison
 from .methods_text import fingerprint
 from .write import write_report
 
-__all__ = ["fingerprint", "write_report"]
+__all__ = ["Run", "fingerprint", "write_comparison", "write_report"]

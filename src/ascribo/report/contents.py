@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ def gather(
     q: float = 0.05,
     shift: pd.DataFrame | None = None,
     screening: Screening | None = None,
+    assumed: Sequence[str] = (),
     when: datetime.datetime | None = None,
 ) -> Contents:
     """Everything of a report. recording : the channels that the model uses, in its order."""
@@ -90,6 +91,7 @@ def gather(
         ],
         "problems": problems,
         "looked_for": LOOKED_FOR,
+        "assumed": list(assumed),
         "agreement": agreement,
         "seeds": model.model_.seeds,
         "shift": None if shift is None else shift.to_dict("records"),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -21,7 +18,7 @@ from ..support.files import write_atomically
 from ..support.progress import say
 from .blobs import pack
 from .contents import Contents, gather
-from .words import listed, percent, short
+from .render import as_json, encoded, part, render
 
 __all__ = ["page", "write_report"]
 
@@ -41,6 +38,7 @@ def write_report(
     screening: Screening | None = None,
     title: str | None = None,
     q: float = 0.05,
+    assumed: Sequence[str] = (),
 ) -> Path:
     """Write the report of a fitted model; `ContrastiveEmbedding.report` says what the parameters are.
 
@@ -53,7 +51,7 @@ def write_report(
     if screening is None and recording.X.size <= QUICKLY_SCREENED:
         screening = _screening(recording, model.model_.spaces, q)
     with one_thread():
-        contents = gather(model, recording, maps, title=title, q=q, shift=shift, screening=screening)
+        contents = gather(model, recording, maps, title=title, q=q, shift=shift, screening=screening, assumed=assumed)
     return write_page(contents, path)
 
 
@@ -66,31 +64,15 @@ def _screening(recording: Recording, spaces: Mapping[str, Space], q: float) -> S
 
 def write_page(contents: Contents, path: Path) -> Path:
     """Write the page of some contents."""
-    text = page(contents)
-    # a lone surrogate in a name has no code: it is written out
-    return write_atomically(path, lambda file: file.write_bytes(text.encode("utf-8", "backslashreplace")))
+    return write_atomically(path, lambda file: file.write_bytes(encoded(page(contents))))
 
 
-def page(contents: Contents, template: str = "report.html") -> str:
+def page(contents: Contents) -> str:
     """The page as text."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"short": short, "percent": percent, "listed": listed}
-    return environment.from_string(_part(template)).render(
+    return render(
+        "report.html",
         **contents.words,
-        style=_part("style.css"),
-        script="\n".join(_part(name) for name in SCRIPTS),
-        facts=_json(contents.facts),
-        arrays={name: _json(pack(array)) for name, array in contents.arrays.items()},
+        script="\n".join(part(name) for name in SCRIPTS),
+        facts=as_json(contents.facts),
+        arrays={name: as_json(pack(array)) for name, array in contents.arrays.items()},
     )
-
-
-def _part(name: str) -> str:
-    return (files("ascribo.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _json(value: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it can end the element or begin a comment."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

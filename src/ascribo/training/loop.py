@@ -112,7 +112,8 @@ def run_steps(
                 shown.total = pace.total
             contrast = chunk["infonce"].sum(-1).mean()
             total = contrast + chunk["mse"].sum(-1).mean()
-            shown.advance(len(weights), f"loss {total:.2f}  bits {(floor - contrast) / np.log(2):.2f}")
+            bits = (floor - contrast) / np.log(2)
+            shown.advance(len(weights), f"loss {total:.2f}  bits {bits:.2f}  λ {weights[-1].mean():.2g}")
             if folder is not None and stop():
                 keep()
                 raise Interrupted.kept_in(folder, f" after {done} of at most {pace.total} steps")

@@ -1,0 +1,94 @@
+"""`ascribo analyse`: from a file to the report in one line, with everything that was assumed said."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from ..evidence import shift_test
+from ..model.estimator import ContrastiveEmbedding
+from ..model.run_folder import check_folder
+from ..model.saving import save
+from ..support.files import check_writable, write_atomically
+from ..support.progress import say
+from .output import print_calls, print_goodness, print_line
+from .proposed_spaces import choose_variables, propose_spaces
+from .reading import describe_size, is_table, read_file, table_columns
+from .report import MAP
+
+__all__ = ["analyse"]
+
+
+def analyse(
+    *,
+    data: str,
+    follow: list[str] | None,
+    out: str,
+    shifts: int,
+    q: float,
+    seeds: int | str,
+    steps: int | str,
+    random_state: int,
+    jobs: int,
+    progress: bool,
+    **reading: Any,
+) -> None:
+    """`ascribo analyse`."""
+    run, asked = check_writable(check_folder(out)), follow or []
+    variables = reading.pop("variables")
+    if variables is None and asked and is_table(data):  # text, too: of a table only numbers are taken unasked
+        variables = tuple(choose_variables(table_columns(data), asked))
+    channels = reading.pop("channels")
+    how = {
+        "channels": channels.split(",") if channels and "," in channels else channels,
+        "variables": None if variables is None else list(variables),
+        "epochs": reading.pop("epochs"),
+        "time": reading.pop("timestamps"),
+    }
+    treatment = {name: value for name, value in reading.items() if value is not None}
+    say(f"reading {data}", progress)
+    recording = read_file(data, {**how, **treatment})
+    proposal = propose_spaces(recording, asked)
+    assumed = [f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps.", *proposal.assumed]
+    if dead := recording.constant_channels():
+        assumed.append(f"{len(dead)} channels never change: they were left out.")
+    print_line("Assumed (change it with `ascribo fit`, where every space is spelled out):")
+    for line in assumed:
+        print_line(f"  {line}")
+    model = ContrastiveEmbedding(
+        proposal.spaces,
+        seeds=seeds,  # type: ignore[arg-type]
+        steps=steps,  # type: ignore[arg-type]
+        random_state=random_state,
+        n_jobs=jobs,
+        drop_constant=True,
+        checkpoint=run / ".checkpoint",
+        progress=progress,
+    )
+    say(f"fitting {describe_size(recording)}", progress)
+    model.fit(recording)
+    model.set_params(checkpoint=None)  # that was for this fit
+    with contextlib.suppress(OSError):
+        (run / ".checkpoint").rmdir()
+    save(model, run, data={"path": str(Path(data).absolute()), "how": how})
+    say("attributing the spaces to the channels", progress)
+    maps = model.attribute(recording)
+    maps.to_netcdf(run / MAP)
+    files = {"model": run, "map": run / MAP, "calls": run / "calls.csv", "report": run / "report.html"}
+    maps.to_csv(files["calls"])
+    shift = None
+    if shifts:
+        say(f"fitting {shifts} copies with shifted variables", progress)
+        shift = shift_test(model, recording, shifts=shifts)
+        write_atomically(run / "shift.csv", lambda path: shift.to_csv(path, index=False))
+        files["shift test"] = run / "shift.csv"
+    model.report(recording, files["report"], maps=maps, shift=shift, q=q, assumed=assumed)
+    tested = [s for s in maps.by_space["space"].values if s not in {**maps.refused, **maps.untested}]
+    for name in tested if maps.blocks is not None else []:
+        print_calls(maps, str(name))
+    print_goodness(model.goodness_of_fit_)
+    print_line()
+    for what, path in files.items():
+        print_line(f"{what + ':':<12}{path}")
+

@@ -1,0 +1,63 @@
+"""`ascribo analyse`: what is assumed of the variables of a file, and all that comes of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ascribo as asc
+from ascribo.cli.main import main
+from ascribo.cli.proposed_spaces import angle_period, propose_spaces
+
+pytestmark = pytest.mark.usefixtures("quick_unique_variance")
+QUICK = ["--seeds", "1", "--steps", "30", "--jobs", "1"]
+
+
+def test_from_a_table_to_the_report(table, tmp_path, capsys):
+    out = tmp_path / "run"
+    argv = ["analyse", table, "--channels", "channel*", "--follow", "x", "--follow", "y", "--follow", "angle"]
+    assert main([*map(str, argv), "--follow", "side", "--out", str(out), *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "x, y belong together: they are one space, 'xy'." in said and "'side' holds labels (2 of them)." in said
+    assert "'angle' is an angle in radians" in said and str(out / "report.html") in said
+    page = (out / "report.html").read_text()
+    assert "What was assumed" in page and "&#39;side&#39; holds labels" in page
+    assert (pd.read_csv(out / "calls.csv")["space"].unique() == ["xy", "angle", "side", "rest"]).all()
+    assert list(asc.load(out).model_.spaces) == ["xy", "angle", "side", "rest"]
+    assert main(["report", str(out)]) == 0  # the run knows its recording and its map
+
+
+def test_what_cannot_be_followed_is_said(table, tmp_path, fails):
+    told = fails("analyse", table, "--channels", "channel*", "--follow", "sied", "--out", tmp_path / "run")
+    assert "--follow sied" in told and "did you mean 'side'" in told and not (tmp_path / "run").exists()
+
+
+def variables(**columns):
+    length = len(next(iter(columns.values())))
+    return asc.Recording(np.random.default_rng(0).normal(size=(length, 9)), pd.DataFrame(columns))
+
+
+def test_variables_are_chosen_by_what_they_begin_with():
+    walk = np.cumsum(np.random.default_rng(0).normal(size=(400, 3)), axis=0)
+    recording = variables(position0=walk[:, 0], position1=walk[:, 1], positional=walk[:, 2], dead=np.ones(400))
+    proposal = propose_spaces(recording, ["position"])
+    assert proposal.spaces["position"] == asc.Follow(["position0", "position1"], dim=2)
+    assert list(proposal.spaces) == ["position", "rest"]
+    assert any("'dead' never changes" in line for line in propose_spaces(recording).assumed)
+
+
+@pytest.mark.parametrize("period", [360.0, 2 * np.pi])
+def test_angles_are_recognised_by_their_jumps_or_their_name(period):
+    rng = np.random.default_rng(0)
+    turning = np.cumsum(rng.normal(0, 0.1, 5000)) * period / 6
+    assert angle_period("v", turning % period) == period
+    assert angle_period("v", (turning + period / 2) % period - period / 2) == period
+    assert angle_period("head_direction", rng.uniform(0, period, 500)) == period
+    assert angle_period("v", rng.uniform(0, period, 500)) == 0  # white noise in that range is no angle
+    assert angle_period("v", np.abs(turning % (2 * period) - period)) == 0  # there and back, as in a box
+    assert angle_period("heading", turning % period / 3) == 0  # a third of a turn
+
+
+def test_few_channels_leave_no_room_for_the_rest():
+    walk = np.cumsum(np.random.default_rng(0).normal(size=(400, 2)), axis=0)
+    recording = asc.Recording(walk, {"x": walk[:, 0], "y": walk[:, 1]})
+    assert list(propose_spaces(recording).spaces) == ["xy"]
