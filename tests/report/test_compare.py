@@ -13,10 +13,15 @@ from tests.report.conftest import made_up_maps, visible_text
 def test_what_agrees_is_counted(model, carries, tmp_path):
     other = carries.copy()
     other[0] = np.arange(12) < 4  # two of the six are not found in the second run
-    runs = {name: Run(model, made_up_maps(model, c, seed)) for seed, (name, c) in enumerate([("a", carries), ("b", other)])}
+    runs = {
+        name: Run(model, made_up_maps(model, c, seed))
+        for seed, (name, c) in enumerate([("a", carries), ("b", other)])
+    }
     words = compare_runs(runs)
     position, side, rest = words["spaces"]
-    assert (position["all"], position["some"], position["none"]) == (4, 2, 6) and position["overlap"] == pytest.approx(4 / 6)
+    assert (position["all"], position["some"], position["none"]) == (4, 2, 6) and position[
+        "overlap"
+    ] == pytest.approx(4 / 6)
     assert position["answer"] == "Of 6 shared channels called in any run, 4 (67%) are called in all 2."
     assert {row["channel"] for row in position["rows"][:4]} == {f"channel{k}" for k in range(4)}
     assert side["all"] == 4 and rest["all"] == 12 and rest["none"] == 0

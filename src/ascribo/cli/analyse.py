@@ -91,4 +91,3 @@ def analyse(
     print_line()
     for what, path in files.items():
         print_line(f"{what + ':':<12}{path}")
-

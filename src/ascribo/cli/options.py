@@ -150,8 +150,8 @@ def _fit(fit: argparse.ArgumentParser) -> None:
 
 
 ANALYSE_EXAMPLE = (
-    "Example: ascribo analyse session.nwb --follow position --follow head_direction --bin-size 0.05 --out runs/session. "
-    "It says what it assumes; `ascribo fit` takes every space spelled out."
+    "Example: ascribo analyse session.nwb --follow position --follow head_direction --bin-size 0.05 "
+    "--out runs/session. It says what it assumes; `ascribo fit` takes every space spelled out."
 )
 
 

@@ -15,7 +15,15 @@ from ..spaces.base import Space
 from ..support.progress import say
 from .spaces import SpaceText, build_spaces
 
-__all__ = ["RecordingOptions", "describe_size", "is_table", "read_file", "read_like", "table_columns", "take_options"]
+__all__ = [
+    "RecordingOptions",
+    "describe_size",
+    "is_table",
+    "read_file",
+    "read_like",
+    "table_columns",
+    "take_options",
+]
 
 TABLES = (".csv", ".tsv", ".parquet")
 

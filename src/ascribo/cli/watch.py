@@ -31,8 +31,8 @@ def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
         table = progress_of(folder)
         if table is None and once:
             raise ValueError(
-                f"{folder} has neither a fitted model nor the state of a fit that is running: a fit writes its first "
-                "after ten seconds."
+                f"{folder} has neither a fitted model nor the state of a fit that is running: a fit writes "
+                "its first after ten seconds."
             )
         if table is not None and (shown is None or not table.drop(columns="age").equals(shown)):
             print_table(table.assign(age=[_age(seconds) for seconds in table["age"]]), "Fitting")
@@ -47,8 +47,8 @@ def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
 
 
 def progress_of(folder: Path) -> pd.DataFrame | None:
-    """A row for each process of a fit that is running: seeds, steps done, loss in nats, bits on held-out time, λ, and
-    the age of the file in seconds. None if there is none."""
+    """A row for each process of a fit that is running: seeds, steps done, loss in nats, bits on held-out time, λ,
+    and the age of the file in seconds. None if there is none."""
     rows = [row for file in _files(folder) if (row := _row(file)) is not None]
     return pd.DataFrame(rows) if rows else None
 
@@ -65,7 +65,7 @@ def _row(file: Path) -> dict[str, Any] | None:
             if facts.get("ascribo") != "checkpoint":
                 return None
             curves = {key: content.get_tensor(f"curve.{key}") for key in ("infonce", "mse", "lambda")}
-            held_out = content.get_tensor("curve.held_out") if "curve.held_out" in content.keys() else None  # noqa: SIM118
+            held_out = content.get_tensor("curve.held_out") if "curve.held_out" in content.keys() else None
         age = max(0.0, time.time() - file.stat().st_mtime)
     except (SafetensorError, OSError, KeyError):
         return None

@@ -6,7 +6,7 @@
     history.py                          the curves of training
     goodness_of_fit.py                  how much each space tells on held-out time
     estimator.py                        `ContrastiveEmbedding`: fit, transform, score, attribute
-    reporting.py                        how `model.report` reaches the report, which stands above
+    reporting.py                        how a model is shown: `model.report`, and a table in a notebook
     sessions/                           `SharedEmbedding`: several recordings in one embedding
     generative_process_inversion.py     encoders of a generative process, scored against its latents
     saving.py, loading.py               a fitted estimator to a folder and back

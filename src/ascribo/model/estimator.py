@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,9 @@ from ..data.containers import as_recording, in_kind
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..data.segments import evenly
-from ..screening import Screening
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
-from ..support.files import check_writable
-from ..support.html_tables import html_table
 from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
 from ..training.dispatch import train
@@ -50,14 +47,14 @@ from .input_checks import (
 )
 from .number_of_seeds import describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
-from .reporting import written
+from .reporting import Reported
 from .saving import save
 
 __all__ = ["ContrastiveEmbedding"]
 
 
 @dataclass(eq=False, repr=False)
-class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
+class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
     """Embed a recording by contrastive learning, and find the channels that carry each part of the embedding.
 
     An encoder, a small neural network, maps the channels at each time step to a few coordinates: the embedding. It
@@ -370,42 +367,6 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
             )
         return maps
 
-    def report(
-        self,
-        X: Any,
-        path: str | Path,
-        y: Any = None,
-        *,
-        maps: AttributionMaps | None = None,
-        shift: pd.DataFrame | None = None,
-        screening: Screening | None = None,
-        title: str | None = None,
-        q: float = 0.05,
-        assumed: Sequence[str] = (),
-    ) -> Path:
-        """Write one HTML file that says which channels carry which space, how sure that is, and if to trust it.
-
-        The file needs no network and no other file. `docs/report.md` says how to read it.
-
-        Parameters
-        ----------
-        X, y : the recording, as for `attribute`.
-        path : the file to write, such as "report.html".
-        maps : what `attribute` gave for this recording; None: it is asked now.
-        shift : what `ascribo.shift_test` gave for this model and recording, if it was run.
-        screening : what `ascribo.screen` gave, a second opinion. None: it is asked now if that takes a few seconds.
-        title : None: the question that the report answers.
-        q : false discovery rate of the calls within each space.
-        assumed : what readers should know was assumed before the fit, a sentence each.
-        """
-        recording = self._check(X, y)
-        check_writable(path)
-        if maps is None:
-            say("attributing the spaces to the channels", bool(self.progress))
-            maps = self.attribute(X, y)
-        given = {"maps": maps, "shift": shift, "screening": screening, "title": title, "q": q, "assumed": assumed}
-        return written(self, recording, Path(path), **given)
-
     def save(self, folder: str | Path) -> Path:
         """Write the fitted model to a folder; `ascribo.load` reads it.
 
@@ -415,20 +376,6 @@ class ContrastiveEmbedding(TransformerMixin, ContrastiveEstimator):
         """
         check_is_fitted(self)
         return save(self, folder)
-
-    def _repr_html_(self) -> str:  # type: ignore[override]
-        """In a notebook: its spaces and, once it is fitted, the bits above chance of each."""
-        fit = getattr(self, "goodness_of_fit_", None)
-        if fit is None:
-            rows = [[name, repr(space)] for name, space in (self.spaces or {}).items()]
-            return html_table(f"{type(self).__name__}, not fitted", ["space", "what it is"], rows)
-        rows = [[r.space, r.bits, f"{r.bits_low:.3g} to {r.bits_high:.3g}", r.collapsed] for r in fit.itertuples()]
-        return html_table(
-            f"{type(self).__name__}, {len(self.model_.channels)} channels, {self.model_.seeds} seeds",
-            ["space", "bits above chance", "95% interval", "at chance"],
-            rows,
-            "model.attribute(recording) tells which channels carry what; model.report(recording, path) writes it all.",
-        )
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the embedding dimensions: the space's name and a number."""

@@ -1,12 +1,20 @@
-"""How a fitted model reaches the report, which stands above it: the report registers its writer here."""
+"""How a model is shown: in a notebook, and by the report, which stands above and registers its writer here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["report_writer", "written"]
+import pandas as pd
+
+from ..attribution import AttributionMaps
+from ..screening import Screening
+from ..support.files import check_writable
+from ..support.html_tables import html_table
+from ..support.progress import say
+
+__all__ = ["Reported", "report_writer", "written"]
 
 Writer = Callable[..., Path]
 WRITERS: list[Writer] = []
@@ -23,3 +31,57 @@ def written(*given: Any, **options: Any) -> Path:
     if not WRITERS:
         raise RuntimeError("nothing here can write reports: import ascribo.report first.")
     return WRITERS[0](*given, **options)
+
+
+class Reported:
+    """What estimators of one recording have to be looked at: `report`, and a table in a notebook."""
+
+    def report(
+        self: Any,
+        X: Any,
+        path: str | Path,
+        y: Any = None,
+        *,
+        maps: AttributionMaps | None = None,
+        shift: pd.DataFrame | None = None,
+        screening: Screening | None = None,
+        title: str | None = None,
+        q: float = 0.05,
+        assumed: Sequence[str] = (),
+    ) -> Path:
+        """Write one HTML file that says which channels carry which space, how sure that is, and if to trust it.
+
+        The file needs no network and no other file. `docs/report.md` says how to read it.
+
+        Parameters
+        ----------
+        X, y : the recording, as for `attribute`.
+        path : the file to write, such as "report.html".
+        maps : what `attribute` gave for this recording; None: it is asked now.
+        shift : what `ascribo.shift_test` gave for this model and recording, if it was run.
+        screening : what `ascribo.screen` gave, a second opinion. None: it is asked now if that takes a few seconds.
+        title : None: the question that the report answers.
+        q : false discovery rate of the calls within each space.
+        assumed : what readers should know was assumed before the fit, a sentence each.
+        """
+        recording = self._check(X, y)
+        check_writable(path)
+        if maps is None:
+            say("attributing the spaces to the channels", bool(self.progress))
+            maps = self.attribute(X, y)
+        given = {"maps": maps, "shift": shift, "screening": screening, "title": title, "q": q, "assumed": assumed}
+        return written(self, recording, Path(path), **given)
+
+    def _repr_html_(self: Any) -> str:
+        """In a notebook: its spaces and, once it is fitted, the bits above chance of each."""
+        fit = getattr(self, "goodness_of_fit_", None)
+        if fit is None:
+            rows = [[name, repr(space)] for name, space in (self.spaces or {}).items()]
+            return html_table(f"{type(self).__name__}, not fitted", ["space", "what it is"], rows)
+        rows = [[r.space, r.bits, f"{r.bits_low:.3g} to {r.bits_high:.3g}", r.collapsed] for r in fit.itertuples()]
+        return html_table(
+            f"{type(self).__name__}, {len(self.model_.channels)} channels, {self.model_.seeds} seeds",
+            ["space", "bits above chance", "95% interval", "at chance"],
+            rows,
+            "model.attribute(recording) tells which channels carry what, model.report(recording, path) writes all.",
+        )

@@ -34,7 +34,9 @@ class Run:
     maps: AttributionMaps
 
 
-def write_comparison(runs: Mapping[str, Run], path: str | Path, *, q: float = 0.05, title: str | None = None) -> Path:
+def write_comparison(
+    runs: Mapping[str, Run], path: str | Path, *, q: float = 0.05, title: str | None = None
+) -> Path:
     """Write a page that compares runs, by name: channels and spaces are matched by their names.
 
     q : false discovery rate of the calls within each space and run.
@@ -46,7 +48,7 @@ def write_comparison(runs: Mapping[str, Run], path: str | Path, *, q: float = 0.
 
 
 def compare_runs(runs: Mapping[str, Run], q: float = 0.05) -> dict[str, Any]:
-    """What the page says. Spaces and channels that are not in all runs are named, and left out of the comparison."""
+    """What the page says. Spaces and channels that are not in all runs are left out of the comparison."""
     if len(runs) < 2:
         raise ValueError(f"{len(runs)} run{plural(len(runs))} given: expected at least two to compare.")
     spaces = _shared([run.maps.by_space["space"].values.tolist() for run in runs.values()])
@@ -134,9 +136,7 @@ def _answer(tested: bool, times: np.ndarray, runs: int) -> str:
 
 def _overlap(marks: np.ndarray) -> float | None:
     """Lowest share of the calls of two runs that both have, over pairs of runs; None where neither has any."""
-    shares = [
-        float((a & b).sum() / (a | b).sum()) for a, b in combinations(marks, 2) if (a | b).any()
-    ]
+    shares = [float((a & b).sum() / (a | b).sum()) for a, b in combinations(marks, 2) if (a | b).any()]
     return min(shares) if shares else None
 
 

@@ -51,7 +51,9 @@ def write_report(
     if screening is None and recording.X.size <= QUICKLY_SCREENED:
         screening = _screening(recording, model.model_.spaces, q)
     with one_thread():
-        contents = gather(model, recording, maps, title=title, q=q, shift=shift, screening=screening, assumed=assumed)
+        contents = gather(
+            model, recording, maps, title=title, q=q, shift=shift, screening=screening, assumed=assumed
+        )
     return write_page(contents, path)
 
 
