@@ -168,3 +168,20 @@ def test_maps_of_other_channels_are_refused(model, recording, maps, tmp_path):
     with pytest.raises(ValueError, match="other channels"):
         model.report(recording, tmp_path / "r.html", maps=other)
     assert not (tmp_path / "r.html").exists()
+
+
+def test_stretches_of_time_are_scored_again_where_the_maps_know_their_recording(
+    model, recording, quick_unique_variance
+):
+    from ascribo.report.stretches import scores_in_blocks
+
+    maps = model.attribute(recording)
+    scores, edges = scores_in_blocks(maps, len(recording))
+    assert scores.shape == (3, 12, 40) and edges[0] == 0 and edges[1] == 75
+    np.testing.assert_allclose(np.nanmean(scores[0], 1), maps.by_space.sel(space="position"), atol=0.02)
+    contents = gather(model, recording, maps)
+    assert "sign" in contents.words["methods"] and contents.words["spaces"][0]["tested"]
+    from_file, _ = scores_in_blocks(
+        asc.attribution.AttributionMaps(**{**vars(maps), "parts": None}), len(recording)
+    )
+    assert np.isnan(from_file[0]).all() and np.isfinite(from_file[2]).all()

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from ..attribution import AttributionMaps
-from ..screening import Screening
 from ..support.files import check_writable
 from ..support.html_tables import html_table
 from ..support.progress import say
@@ -44,7 +43,6 @@ class Reported:
         *,
         maps: AttributionMaps | None = None,
         shift: pd.DataFrame | None = None,
-        screening: Screening | None = None,
         title: str | None = None,
         q: float = 0.05,
         assumed: Sequence[str] = (),
@@ -59,7 +57,6 @@ class Reported:
         path : the file to write, such as "report.html".
         maps : what `attribute` gave for this recording; None: it is asked now.
         shift : what `ascribo.shift_test` gave for this model and recording, if it was run.
-        screening : what `ascribo.screen` gave, a second opinion. None: it is asked now if that takes a few seconds.
         title : None: the question that the report answers.
         q : false discovery rate of the calls within each space.
         assumed : what readers should know was assumed before the fit, a sentence each.
@@ -69,8 +66,7 @@ class Reported:
         if maps is None:
             say("attributing the spaces to the channels", bool(self.progress))
             maps = self.attribute(X, y)
-        given = {"maps": maps, "shift": shift, "screening": screening, "title": title, "q": q, "assumed": assumed}
-        return written(self, recording, Path(path), **given)
+        return written(self, recording, Path(path), maps=maps, shift=shift, title=title, q=q, assumed=assumed)
 
     def _repr_html_(self: Any) -> str:
         """In a notebook: its spaces and, once it is fitted, the bits above chance of each."""

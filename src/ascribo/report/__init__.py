@@ -2,6 +2,7 @@
 
     contents.py      all that a report says and shows, as plain data
     activity.py      channels and variables over time, tuning curves, rate maps: in one pass over the recording
+    stretches.py     scores in blocks of time
     problems.py      what about the recording or the fit may mislead, each with what to do
     agreement.py     whether seeds agree
     words.py         the answers, the verdicts, and names made fit to be shown

@@ -29,7 +29,13 @@ def seed_agreement(model: ContrastiveEmbedding, maps: AttributionMaps, z: np.nda
     rows = []
     for name in reported(model.model_.spaces):
         kept = np.flatnonzero(usable[:, names.index(name)])
-        row: dict[str, Any] = {"space": name, "seeds": len(kept), "embedding": None, "map": None}
+        row: dict[str, Any] = {
+            "space": name,
+            "seeds": len(kept),
+            "variables": bool(model.model_.spaces[name].variables),
+            "embedding": None,
+            "map": None,
+        }
         if len(kept) > 1:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -151,7 +151,7 @@ def _correlation(runs: Mapping[str, Run], name: str, shared: int) -> float | Non
 
 def _called(maps: AttributionMaps, q: float) -> pd.DataFrame:
     """Calls as booleans (channel, space), of the spaces that were tested."""
-    if maps.blocks is None or set(maps.blocks["space"].values.tolist()) <= set(maps.untested):
+    if not maps.tested:
         return pd.DataFrame(index=maps.by_space["channel"].values)
     return maps.calls(q).pivot(index="channel", columns="space", values="called").astype(bool)
 

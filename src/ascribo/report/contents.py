@@ -14,13 +14,13 @@ from ..attribution.maps import AttributionMaps
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
-from ..screening import Screening
 from ..spaces.base import Space, layout
 from .activity import SIDE, Shown, envelope, shown_variables, tuning, variable_envelope
 from .agreement import seed_agreement
 from .blobs import quantise
 from .methods_text import REFERENCES, fingerprint, methods_paragraph, reproduce_code, versions
 from .problems import LOOKED_FOR, find_problems
+from .stretches import scores_in_blocks
 from .words import answer, fit_verdict, overall, question
 
 __all__ = ["Contents", "gather"]
@@ -54,7 +54,6 @@ def gather(
     title: str | None = None,
     q: float = 0.05,
     shift: pd.DataFrame | None = None,
-    screening: Screening | None = None,
     assumed: Sequence[str] = (),
     when: datetime.datetime | None = None,
 ) -> Contents:
@@ -66,7 +65,7 @@ def gather(
     z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, rows)
     consensus = fitted.consensus(z).cpu().numpy()
     agreement = seed_agreement(model, maps, z.cpu().numpy())
-    problems = find_problems(model, recording, maps, calls, agreement, screening)
+    problems = find_problems(model, recording, maps, calls, agreement)
     variables = shown_variables(recording, spaces)
     of_spaces = [_space(name, spaces[name], model, maps, calls, recording) for name in names]
     for space in of_spaces:
@@ -95,8 +94,6 @@ def gather(
         "agreement": agreement,
         "seeds": model.model_.seeds,
         "shift": None if shift is None else shift.to_dict("records"),
-        "screened": screening is not None,
-        "screening": _screening(screening, calls),
         "spent": getattr(model, "spent_", None),
         "methods": methods_paragraph(model, recording, maps, q=q, print_of=print_of),
         "references": REFERENCES,
@@ -111,9 +108,7 @@ def gather(
 
 
 def _calls(maps: AttributionMaps, q: float) -> pd.DataFrame | None:
-    if maps.blocks is None or set(maps.blocks["space"].values.tolist()) <= set(maps.untested):
-        return None
-    return maps.calls(q)
+    return maps.calls(q) if maps.tested else None
 
 
 def _space(
@@ -177,28 +172,6 @@ def _shift(shift: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _screening(screening: Screening | None, calls: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """Beside the calls those of the quick screening, which needs no model: how many they share."""
-    if screening is None or calls is None:
-        return []
-    rows = []
-    for name, own in screening.calls.groupby("space", sort=False):
-        mine: Any = calls[calls["space"] == name].set_index("channel")["called"]
-        if own["question"].iloc[0] == "none" or not len(mine):
-            continue
-        other: Any = own.set_index("channel")["called"].reindex(mine.index).fillna(False).astype(bool)
-        rows.append(
-            {
-                "space": name,
-                "report": int(mine.sum()),
-                "screening": int(other.sum()),
-                "both": int((mine & other).sum()),
-                "same": float((mine == other).mean()),
-            }
-        )
-    return rows
-
-
 def _pictures(
     model: ContrastiveEmbedding,
     recording: Recording,
@@ -249,15 +222,9 @@ def _pictures(
                     table[c, k] = own[column].to_numpy(dtype=float)
             called[k] = own["called"].to_numpy()
     arrays["table"], arrays["called"] = table, called
-    if maps.blocks is not None:
-        by_block = _mean_over_seeds(maps.blocks.transpose("space", "channel", "block", "seed").values)
+    by_block, edges = scores_in_blocks(maps, length)
+    if edges:
         arrays["blocks"], arrays["blocks_range"] = quantise(by_block, np.uint16)
-    known = np.flatnonzero(
-        np.all([s.known(recording.variables) for s in _with_variables(spaces, recording)], axis=0)
-    )
-    used = known if len(known) else np.arange(length)
-    number = maps.blocks.sizes["block"] if maps.blocks is not None else 0
-    edges = [int(used[min(len(used) - 1, b * len(used) // number)]) for b in range(number)] if number else []
 
     history, steps = _history(model)
     arrays["history"] = history
@@ -289,18 +256,6 @@ def _pictures(
         },
     }
     return facts, arrays
-
-
-def _with_variables(spaces: Mapping[str, Space], recording: Recording) -> list[Space]:
-    return [s for s in spaces.values() if set(s.variables) <= set(recording.variables)]
-
-
-def _mean_over_seeds(values: np.ndarray) -> np.ndarray:
-    """Mean over the last axis of those that are finite; NaN where none is."""
-    finite = np.isfinite(values)
-    count = finite.sum(-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(finite, values, 0.0).sum(-1) / np.where(count > 0, count, np.nan)
 
 
 def _history(model: ContrastiveEmbedding) -> tuple[np.ndarray, list[int]]:

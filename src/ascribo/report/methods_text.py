@@ -92,12 +92,25 @@ def methods_paragraph(
             f"Goodness of fit was measured on {percent(model.validation_fraction)} of the recording, blocks "
             "of time that were held out from training."
         )
+    if maps.tests is not None:
+        parts.append(
+            "For spaces with measured variables, each channel (ranks turned into normal scores) and features of "
+            "the variables' innovation were regressed on all else that is known: the other spaces, the past of all "
+            "channels, slow drift. The products of what is left were compared with those after turning the signs "
+            "of blocks of time at random. The score is the share of the channel's variance that only the space "
+            "explains."
+        )
     if maps.blocks is not None:
         parts.append(
-            "For each channel and space we computed the unique variance: the share of the channel's held-out "
-            "variance that only the space explains, given all other spaces and the past, with 95% confidence "
-            "intervals over blocks of time and seeds. Channels were called at a false discovery rate of "
-            f"{percent(q)} within each space (Benjamini and Hochberg, 1995)."
+            "For spaces without variables the score is the unique variance: the share of a channel's held-out "
+            "variance that only the space explains, given all other spaces, with decoders fitted to one half "
+            "of the time and scored on the other."
+        )
+    if maps.tested:
+        parts.append(
+            "Intervals are 95% confidence intervals over blocks of time (and seeds, where decoders are used). "
+            f"Channels were called at a false discovery rate of {percent(q)} within each space (Benjamini and "
+            "Hochberg, 1995)."
         )
     else:
         parts.append(f"Attribution maps were computed by the method {maps.method.replace('_', ' ')}.")

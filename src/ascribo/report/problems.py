@@ -16,7 +16,6 @@ from ..attribution.maps import AttributionMaps
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
-from ..screening import Screening
 from ..spaces.base import Space
 from ..support.names import plural
 from .agreement import AGREE
@@ -48,7 +47,6 @@ def find_problems(
     maps: AttributionMaps,
     calls: pd.DataFrame | None,
     agreement: Sequence[Mapping[str, Any]],
-    screening: Screening | None = None,
 ) -> list[Problem]:
     """All that was found, the gravest first. recording : with the channels that the model uses."""
     spaces = model.model_.spaces
@@ -58,11 +56,6 @@ def find_problems(
         *_of_the_recording(model, recording),
         *_of_variables(spaces, recording),
     ]
-    if screening is not None:
-        found += [
-            _problem("care", f"{short(note.space)}: {note.kind}", note.text, "See the page on screening.")
-            for note in screening.notes
-        ]
     return sorted(found, key=lambda problem: ("bad", "care", "note").index(problem["grade"]))
 
 
@@ -118,6 +111,11 @@ def _of_the_test(maps: AttributionMaps, calls: pd.DataFrame | None) -> Iterator[
     for what, reasons in (("has no test", maps.untested), ("could not be decided", maps.undecided)):
         for name, why in reasons.items():
             yield _problem("care", f"{short(name)} {what}", f"{_sentence(why)}", "Read its scores as a first look.")
+    for name, notes in maps.notes.items():
+        for kind, text in notes.items():
+            if name not in maps.undecided:
+                what, _, do = text.rpartition(". ")
+                yield _problem("care", f"{short(name)}: {kind}", _sentence(what or do), _sentence(do))
     for name, why in maps.refused.items():
         yield _problem("bad", f"{short(name)} has no map", _sentence(why), "Leave it out, or change its space.")
     if maps.rank_deficient > 0.5:

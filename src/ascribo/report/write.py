@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +11,6 @@ from ..attribution.maps import AttributionMaps
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.reporting import report_writer
-from ..screening import Screening, screen
-from ..spaces.base import Space
 from ..support.compute import one_thread
 from ..support.files import write_atomically
 from ..support.progress import say
@@ -23,8 +21,6 @@ from .render import as_json, encoded, part, render
 __all__ = ["page", "write_report"]
 
 SCRIPTS = ("base.js", "plots.js", "table.js", "embedding.js", "channel.js", "main.js")
-QUICKLY_SCREENED = 4_000_000
-"""Entries of a recording that are screened in a few seconds: larger ones are not, unless the user does."""
 
 
 @report_writer
@@ -35,7 +31,6 @@ def write_report(
     *,
     maps: AttributionMaps,
     shift: pd.DataFrame | None = None,
-    screening: Screening | None = None,
     title: str | None = None,
     q: float = 0.05,
     assumed: Sequence[str] = (),
@@ -48,20 +43,9 @@ def write_report(
         raise ValueError("the maps are of other channels than the recording: pass the maps of this recording.")
     say("writing the report", bool(model.progress))
     path = Path(path)
-    if screening is None and recording.X.size <= QUICKLY_SCREENED:
-        screening = _screening(recording, model.model_.spaces, q)
     with one_thread():
-        contents = gather(
-            model, recording, maps, title=title, q=q, shift=shift, screening=screening, assumed=assumed
-        )
+        contents = gather(model, recording, maps, title=title, q=q, shift=shift, assumed=assumed)
     return write_page(contents, path)
-
-
-def _screening(recording: Recording, spaces: Mapping[str, Space], q: float) -> Screening | None:
-    """The calls of the quick screening, a second opinion; None where no variable can be asked about."""
-    known = {n: s for n, s in spaces.items() if s.variables and set(s.variables) <= set(recording.variables)}
-    asked = any(not space.nuisance for space in known.values())
-    return screen(recording, known, q) if asked else None
 
 
 def write_page(contents: Contents, path: Path) -> Path:

@@ -212,15 +212,19 @@ async function startStretchMap() {
   if (!facts.blocks.length) {
     figure.hidden = false;
     canvas.hidden = true;
-    byId("stretch-caption").textContent = "This method has no scores of stretches of time.";
+    byId("stretch-caption").textContent = "These maps have no scores of stretches of time.";
     return;
   }
   const channels = facts.channels.length, count = facts.blocks.length;
   const blocks = await Promise.all(facts.spaces.map((_, s) => row("blocks", s)));
   const mean = (chosen) => facts.spaces.map((_, s) => Float32Array.from({ length: channels }, (_, c) => {
     let sum = 0;
-    for (const b of chosen) sum += blocks[s][c * count + b];
-    return sum / chosen.length;
+    let known = 0;
+    for (const b of chosen) {
+      const value = blocks[s][c * count + b];
+      if (Number.isFinite(value)) { sum += value; known += 1; }
+    }
+    return known ? sum / known : NaN;
   }));
   let part = null;
   picture(canvas, () => mapHeight(arranged.length), (context, width, height) => {
