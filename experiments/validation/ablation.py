@@ -4,13 +4,17 @@ The test of known variables conditions on the past of the channels, which stands
 past is seen through principal components. Here it is seen through the embedding of a trained encoder, of the same
 encoder before training, as many principal components, the raw channels, or not at all. Everything else of the test
 is the same. Measured for the known variables of each recording: area under the ROC curve of the scores, power and
-share of false calls at q = 0.05. The hidden latents are not asked about: only a trained embedding has a space for
-them.
+share of false calls at q = 0.05. Simulated are box data, mixed selectivity, cells of a navigating rat and all of
+`situations`. Of real recordings, whose truth is not known, the calls are counted, and the share of a
+cross-validated GLM's calls among them. The hidden latents are not asked about: only a trained embedding has a space
+for them.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -25,12 +29,19 @@ from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.screening import ask_spaces
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
+from ascribo.simulate.navigation import navigation
 from ascribo.spaces.base import Space
 from ascribo.spaces.kinds.follow import Follow
 from ascribo.spaces.kinds.time import Time
 from ascribo.support.compute import one_thread
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
+from experiments.validation import reaching, track
+from experiments.validation.established_methods import cross_validated_glm
+from experiments.validation.real_recordings import as_numbers
+from experiments.validation.situations import as_recording
+from experiments.validation.situations_data import SITUATIONS
+from experiments.validation.situations_further import FURTHER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +53,11 @@ EMBEDDINGS = ("trained", "untrained", "principal components", "raw past channels
 
 
 class Known(NamedTuple):
-    """A recording, its spaces with variables, and for each of them which channels carry it."""
+    """A recording, its spaces with variables, and for each of them which channels carry it; None if not known."""
 
     recording: Recording
     spaces: dict[str, Space]
-    truth: dict[str, np.ndarray]
+    truth: dict[str, np.ndarray] | None
 
 
 def _box(seed: int, steps: int) -> Known:
@@ -67,13 +78,46 @@ def _mixed(correlation: float) -> Callable[[int, int], Known]:
     return make
 
 
-RECORDINGS: dict[str, Callable[[int, int], Known]] = {
+def _navigation(seed: int, steps: int) -> Known:
+    kinds: dict[str, Any] = {"place": 20, "grid": 20, "head_direction": 20, "speed": 20}
+    data = navigation(seed, duration=0.1 * steps, dt=0.1, noise=1.0, progress=False, **kinds)
+    spaces: dict[str, Space] = {
+        "position": Follow(("x", "y"), dim=4),
+        "head_direction": Follow("head_direction", dim=2, circular=True),
+        "speed": Follow("speed", dim=1),
+    }
+    carried = cast(Any, data.truth)
+    return Known(data, spaces, {name: carried.sel(space=name).values for name in spaces})
+
+
+def _situation(name: str, seed: int, steps: int) -> Known:
+    data = {**SITUATIONS, **FURTHER}[name](np.random.default_rng([zlib.crc32(name.encode()), seed]))
+    recording, spaces, _ = as_recording(data)
+    return Known(recording, spaces, data.truth)
+
+
+def _track(seed: int, steps: int) -> Known:
+    return Known(track.laps(), {n: space for n, space in track.spaces().items() if space.variables}, None)
+
+
+def _reaching(seed: int, steps: int) -> Known:
+    return Known(reaching.reaches(), reaching.spaces(list(reaching.VARIABLES)), None)
+
+
+SIMULATED: dict[str, Callable[[int, int], Known]] = {
     "box, 6 latents": _box,
     "mixed selectivity": _mixed(0.0),
     "mixed selectivity, correlation 0.8": _mixed(0.8),
+    "navigation": _navigation,
 }
-FULL = {"recordings": list(RECORDINGS), "data_seeds": range(3), "steps": 10_000, "training": None}
-"""`steps` : time steps of a recording. `training` : training steps of the encoder; None for the default."""
+REAL: dict[str, Callable[[int, int], Known]] = {"track": _track, "reaching": _reaching}
+SITUATION: dict[str, Callable[[int, int], Known]] = {
+    f"situation: {name}": partial(_situation, name) for name in {**SITUATIONS, **FURTHER}
+}
+RECORDINGS = {**SIMULATED, **REAL, **SITUATION}
+FULL = {"recordings": list(RECORDINGS), "data_seeds": range(3), "steps": 10_000, "training": 400}
+"""`data_seeds` : of `SIMULATED`; the others have one recording each. `steps` : time steps of a recording; those of
+situations and real recordings are given. `training` : training steps of the encoder, one seed; None: the default."""
 QUICK = {"recordings": ["mixed selectivity"], "data_seeds": range(1), "steps": 2_000, "training": 60}
 
 
@@ -82,7 +126,7 @@ def cases(plan: Plan) -> list[Case]:
     return [
         {"recording": name, "data_seed": seed, "steps": plan["steps"], "training": plan["training"]}
         for name in plan["recordings"]
-        for seed in plan["data_seeds"]
+        for seed in (plan["data_seeds"] if name in SIMULATED else [0])
     ]
 
 
@@ -90,11 +134,10 @@ def compare(recording: str, data_seed: int, steps: int, training: int | None) ->
     """All embeddings on one recording."""
     data = RECORDINGS[recording](50_000 + data_seed, steps)
     how: dict[str, Any] = {} if training is None else {"steps": training, "seeds": 1}
-    model = ContrastiveEmbedding(
-        {**data.spaces, "hidden": Time(2)}, random_state=0, device="cpu", n_jobs=1, progress=False, **how
-    ).fit(data.recording)
+    options = {"random_state": 0, "device": "cpu", "n_jobs": 1, "drop_constant": True, "progress": False, **how}
+    model = ContrastiveEmbedding({**data.spaces, "hidden": Time(2)}, **options).fit(data.recording)
     fitted, epochs = model.model_, data.recording.epochs
-    X = fitted.standardise(data.recording.X)[:]
+    X = fitted.standardise(data.recording.take_channels(list(fitted.channels)).X)[:]
     initial = fitted.embedder.initial(fitted.module, [0])
     axes = torch.linalg.svd(X - X.mean(0), full_matrices=False)[2][: fitted.embedder.dim].T
     views = {
@@ -104,57 +147,88 @@ def compare(recording: str, data_seed: int, steps: int, training: int | None) ->
         "raw past channels": X,
         "none": torch.zeros(len(X), 1),
     }
-    rows = [{"embedding": name, **_score(data, view.numpy())} for name, view in views.items()]
+    theirs = None if data.truth is not None else _glm_calls(data)
+    rows = [{"embedding": name, **_score(data, view.numpy(), theirs)} for name, view in views.items()]
     return {"recording": recording, "data_seed": data_seed, "embeddings": rows, "spent": model.spent_["steps"]}
 
 
-def _score(data: Known, view: np.ndarray) -> dict[str, float]:
-    """Area under the ROC curve, power and share of false calls, over all known variables."""
+def _glm_calls(data: Known) -> dict[str, np.ndarray]:
+    """Which channels a cross-validated GLM calls for each space."""
+    table, regressors = as_numbers(data.recording, data.spaces)
+    calls = cross_validated_glm(Recording(data.recording.X, table), regressors, Q)
+    return {name: calls.loc[calls["space"] == name, "called"].to_numpy(bool) for name in regressors}
+
+
+def _score(data: Known, view: np.ndarray, glm: dict[str, np.ndarray] | None) -> dict[str, float]:
+    """Area under the ROC curve, power and share of false calls, over all known variables; of a real recording the
+    number of calls, and the share of the GLM's among them."""
     with one_thread():
         tests = ask_spaces(data.recording, data.spaces, view=view)
-    called = np.concatenate([stats.false_discovery_control(test.p) <= Q for test in tests])
+    own = [stats.false_discovery_control(np.nan_to_num(test.p, nan=1.0)) <= Q for test in tests]
+    called = np.concatenate(own)
+    if data.truth is None:
+        assert glm is not None
+        theirs = np.concatenate([glm[test.space] for test in tests])
+        share = float((called & theirs).sum() / max(1, theirs.sum()))
+        return {"called": int(called.sum()), "glm": int(theirs.sum()), "share_of_glm": round(share, 4)}
     truth = np.concatenate([data.truth[test.space] for test in tests])
-    areas = [auroc(test.score, data.truth[test.space]) for test in tests]
+    split = [test for test in tests if 0 < data.truth[test.space].sum() < len(data.truth[test.space])]
+    areas = [auroc(np.nan_to_num(test.score), data.truth[test.space]) for test in split]
     return {
         "auroc": round(float(np.mean(areas)), 4),
-        "power": round(float((called & truth).sum() / truth.sum()), 4),
+        "power": round(float((called & truth).sum() / max(1, truth.sum())), 4),
         "fdp": round(float((called & ~truth).sum() / max(1, called.sum())), 4),
     }
 
 
+def _kind(name: str) -> str:
+    """The row of the summary that a recording counts for."""
+    return f"{len(SITUATION)} situations" if name in SITUATION else name
+
+
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
-    """Add the means of each embedding over the recordings of a kind."""
-    table = pd.DataFrame(
-        [{"recording": row["recording"], **one} for row in result["rows"] for one in row["embeddings"]]
-    )
-    grouped: Any = table.groupby(["recording", "embedding"], sort=False)[["auroc", "power", "fdp"]]
-    return {**result, "summary": grouped.mean().round(4).reset_index().to_dict("records")}
+    """Add the means of each embedding over the recordings of a kind, and the calls of real recordings."""
+    every = [{"recording": _kind(row["recording"]), **one} for row in result["rows"] for one in row["embeddings"]]
+    summary: list[Row] = []
+    known = pd.DataFrame([one for one in every if "auroc" in one])
+    if len(known):
+        grouped: Any = known.groupby(["recording", "embedding"], sort=False)[["auroc", "power", "fdp"]]
+        summary = grouped.mean().round(4).reset_index().to_dict("records")
+    return {**result, "summary": summary, "real": [one for one in every if "glm" in one]}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Title -> table: each kind of recording."""
-    table = pd.DataFrame(result["summary"]).rename(columns={"auroc": "auROC", "fdp": "false discovery rate"})
-    return {str(name): own.drop(columns="recording") for name, own in table.groupby("recording", sort=False)}
+    named = {"auroc": "auROC", "fdp": "false discovery rate", "share_of_glm": "share of the GLM's"}
+    out = {}
+    for rows in (result["summary"], result["real"]):
+        if rows:
+            table = pd.DataFrame(rows).rename(columns=named)
+            grouped = table.groupby("recording", sort=False)
+            out |= {str(name): own.drop(columns="recording") for name, own in grouped}
+    return out
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Power of each embedding, a group of bars for each kind of recording."""
-    ax = figures.new_axes(ax, (6.4, 3.4))
-    table = pd.DataFrame(result["summary"]).pivot(index="recording", columns="embedding", values="power")
-    table = table.loc[list(dict.fromkeys(row["recording"] for row in result["summary"])), list(EMBEDDINGS)]
+    """Power of each embedding, of real recordings the share of the GLM's calls: bars for each kind of recording."""
+    rows = [{**row, "shown": row["power"]} for row in result["summary"]]
+    rows += [{**row, "shown": row["share_of_glm"]} for row in result["real"]]
+    kinds = list(dict.fromkeys(row["recording"] for row in rows))
+    ax = figures.new_axes(ax, (1.6 + 1.4 * len(kinds), 3.6))
     for k, name in enumerate(EMBEDDINGS):
-        at = np.arange(len(table)) + 0.16 * (k - 2)
-        ax.bar(at, table[name], width=0.15, color=figures.PALETTE[k % len(figures.PALETTE)], label=name)
-    ax.set_xticks(range(len(table)), list(table.index), fontsize=8)
-    ax.set(ylabel=f"power at q = {Q}", ylim=(0, 1.05))
+        own = [row["shown"] for row in rows if row["embedding"] == name]
+        at = np.arange(len(kinds)) + 0.16 * (k - 2)
+        ax.bar(at, own, width=0.15, color=figures.PALETTE[k % len(figures.PALETTE)], label=name)
+    ax.set_xticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds], fontsize=8)
+    ax.set(ylabel=f"power at q = {Q}\n(track, reaching: share of a GLM's calls)", ylim=(0, 1.05))
     figures.tidy(ax)
-    ax.legend(fontsize=7.5, frameon=False, loc="lower right")
+    ax.legend(fontsize=7.5, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
 
 
 def _line(row: Row) -> str:
-    found = ", ".join(f"{one['embedding']} {one['power']:.2f}" for one in row["embeddings"])
-    return f"{row['recording']}, seed {row['data_seed']}: power {found}"
+    found = ", ".join(f"{one['embedding']} {one.get('power', one.get('called'))}" for one in row["embeddings"])
+    return f"{row['recording']}, seed {row['data_seed']}: power (or calls) {found}"
 
 
 run = experiment(

@@ -20,7 +20,7 @@ from ascribo.spaces.kinds.follow import Follow
 from experiments.shared.rows import Row
 from experiments.validation.established_methods import cross_validated_glm
 
-__all__ = ["compare_with_glm", "count_decoys", "count_walks", "table_rows"]
+__all__ = ["as_numbers", "compare_with_glm", "count_decoys", "count_walks", "table_rows"]
 
 LEVEL = 0.05
 
@@ -30,7 +30,7 @@ def compare_with_glm(recording: Recording, spaces: Mapping[str, Space]) -> Row:
     began = time.process_time()
     found = screen(recording, spaces, LEVEL)
     seconds = time.process_time() - began
-    table, regressors = _numbers(recording, spaces)
+    table, regressors = as_numbers(recording, spaces)
     glm = cross_validated_glm(Recording(recording.X, table), regressors, LEVEL)
     out: Row = {"seconds": round(seconds, 2), "spaces": {}}
     for name in regressors:
@@ -79,7 +79,7 @@ def count_walks(recording: Recording, walks: int) -> Row:
     return {"walks": walks, "channels": recording.X.shape[1], "called": called}
 
 
-def _numbers(
+def as_numbers(
     recording: Recording, spaces: Mapping[str, Space]
 ) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
     """The variables as numbers, labels as a column each, for the GLM."""

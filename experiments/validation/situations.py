@@ -39,7 +39,7 @@ from experiments.validation.situations_further import FURTHER
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "cases", "conclude", "draw", "measure", "run", "tables"]
+__all__ = ["FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
 FULL = {"situations": [*SITUATIONS, *FURTHER], "recordings": 20, "stream": 2026}
@@ -97,7 +97,7 @@ def measure(situation: str, seed: int, stream: int) -> Row:
     data = {**SITUATIONS, **FURTHER}[situation](
         np.random.default_rng([stream, zlib.crc32(situation.encode()), seed])
     )
-    recording, spaces, regressors = _recording(data)
+    recording, spaces, regressors = as_recording(data)
     row: Row = {"situation": situation, "seed": seed, "stream": stream}
     began = time.process_time()
     found = screen(recording, spaces, LEVEL)
@@ -111,7 +111,7 @@ def measure(situation: str, seed: int, stream: int) -> Row:
     return row
 
 
-def _recording(data: Situation) -> tuple[Recording, dict[str, Space], dict[str, list[str]]]:
+def as_recording(data: Situation) -> tuple[Recording, dict[str, Space], dict[str, list[str]]]:
     """The recording, its spaces, and the regressors of the GLM: values, or a column for each label."""
     columns: dict[str, np.ndarray] = {}
     spaces: dict[str, Space] = {}
