@@ -47,6 +47,7 @@ THOROUGH = (
     "report",
     "screening",
     "scripts/test_chaos.py",
+    "scripts/test_strange_recordings.py",
     "simulate/test_navigation.py",
     "simulate/test_generative_process.py",
     "test_benchmarks.py",

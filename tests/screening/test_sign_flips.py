@@ -37,3 +37,10 @@ def test_the_best_of_several_statistics_is_compared_with_the_best_under_the_same
 
 def test_a_channel_of_zeros_is_never_called():
     assert flipped(np.zeros((20, 3, 2))).tolist() == [1.0, 1.0]
+
+
+def test_what_is_not_a_number_is_never_found():
+    forms = np.ones((1, 2, 6, 6))
+    forms[:, 1] = np.nan
+    p = p_values(forms, np.array([[100.0, np.nan]]), 200)
+    assert p[0] < 0.1 and p[1] == 1

@@ -65,7 +65,8 @@ def explained_by(source: np.ndarray, target: np.ndarray) -> float:
     train, test = np.flatnonzero(half), np.flatnonzero(~half)
     train = train[np.linspace(0, len(train) - 1, min(POINTS, len(train))).astype(int)]
     test = test[np.linspace(0, len(test) - 1, min(POINTS // 4, len(test))).astype(int)]
-    near = spatial.KDTree(source[train]).query(source[test], NEIGHBOURS)[1]
+    number = min(NEIGHBOURS, len(train))
+    near = spatial.KDTree(source[train]).query(source[test], number)[1].reshape(len(test), number)
     error = np.square(target[test] - target[train][near].mean(1)).sum()
     return float(1 - error / max(np.square(target[test] - target[test].mean(0)).sum(), 1e-12))
 

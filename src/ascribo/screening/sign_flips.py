@@ -33,7 +33,8 @@ def quadratic_form(sums: np.ndarray, whiten: np.ndarray) -> np.ndarray:
 def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) -> np.ndarray:
     """p of the largest studentised value over candidates, by turning the signs of blocks: (channel,).
 
-    Channels for which `ENOUGH` turns were as large get no more of the `flips`.
+    Channels for which `ENOUGH` turns were as large get no more of the `flips`. One whose values are not numbers has
+    1: nothing was found.
 
     forms : (candidate, channel, block, block), see `quadratic_form`. found : (candidate, channel), the values.
     """
@@ -56,4 +57,4 @@ def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) ->
         count[open_] += (turned >= best[open_] - 1e-6).sum(0)
         made[open_] += b - a
         open_ = np.flatnonzero(count <= ENOUGH)
-    return (1 + count) / (1 + made)
+    return np.where(np.isfinite(best), (1 + count) / (1 + made), 1.0)
