@@ -79,7 +79,7 @@ class _Convolution(nn.Module):
         else:
             matrix = weight.permute(3, 5, 1, 2, 4, 0).reshape(4 * inputs, -1)
             y = _Map.apply(_product(blocks, matrix).unflatten(-1, (4, out)), _sum, _spread)
-        return (y if self.bias is None else y + self.bias).permute(0, 3, 1, 2)
+        return (y if self.bias is None else y + self.bias.to(y.dtype)).permute(0, 3, 1, 2)
 
 
 class _Transposed(nn.Module):
@@ -102,13 +102,14 @@ class _Transposed(nn.Module):
             matrix = weight.permute(2, 4, 0, 3, 5, 1).reshape(4 * inputs, -1)
             blocks = _product(_Map.apply(x, _spread, _sum).flatten(3), matrix)
         y = _Map.apply(blocks, join, cut)
-        return (y if self.bias is None else y + self.bias).permute(0, 3, 1, 2)
+        return (y if self.bias is None else y + self.bias.to(y.dtype)).permute(0, 3, 1, 2)
 
 
 def _corners(weight: Tensor) -> Tensor:
     """A kernel, with zeros to 4 x 4, by blocks: (first, second, block row, row, block column, column)."""
     more = 4 - weight.shape[-1]
-    return pad(weight, (0, more, 0, more)).unflatten(3, (2, 2)).unflatten(2, (2, 2))
+    whole = pad(weight, (0, more, 0, more)) if more else weight
+    return whole.unflatten(3, (2, 2)).unflatten(2, (2, 2))
 
 
 def _product(x: Tensor, matrix: Tensor) -> Tensor:

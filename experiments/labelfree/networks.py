@@ -199,9 +199,11 @@ class VAE(nn.Module):
     def forward(self, x: Tensor, noise: Tensor, beta: Tensor, total_correlation: Tensor) -> Tensor:
         """Mean loss of a batch; total_correlation is 1 for TC-VAE, 0 for β-VAE."""
         h = self.body(x)
-        mean, log_variance = self.mean(h), self.spread(h).clamp(-10, 10)
+        # losses in full precision, whatever the layers were computed in
+        mean, log_variance = self.mean(h).float(), self.spread(h).float().clamp(-10, 10)
         z = mean + (log_variance / 2).exp() * noise
-        error = binary_cross_entropy_with_logits(self.decoder(z), x, reduction="none").flatten(1).sum(1).mean()
+        shown = self.decoder(z).float()
+        error = binary_cross_entropy_with_logits(shown, x, reduction="none").flatten(1).sum(1).mean()
         divergence = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1).mean()
         # log q(z) and log Π q(z_j) by minibatch-weighted sampling (Chen et al. 2018, equation 2 of their appendix)
         log_q = -0.5 * ((z[:, None] - mean[None]).square() / log_variance.exp()[None] + log_variance[None])
