@@ -26,7 +26,7 @@ def panels(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     cells = [cell for cell in result["cells"] if cell["kind"] == "channels"]
     if ax is not None or shown is None:
         return _modes(cells, figures.new_axes(ax, (6.4, 3.8)))
-    figure = figures._figure((11, 7.4))
+    figure = figures.new_figure((11, 7.4))
     grid = figure.add_gridspec(2, 2, hspace=0.32, wspace=0.28)
     first = figure.add_subplot(grid[0, 0], projection="3d")
     z, place = np.array(shown["embedding"]), np.array(shown["position"])

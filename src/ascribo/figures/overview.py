@@ -1,0 +1,90 @@
+"""All of a fitted model on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..data.recording import Recording
+from ..spaces.base import layout, reported
+from .attribution_maps import map_image
+from .embeddings import embedding
+from .style import INK, colorbar, new_figure, write_png
+from .training_curves import training
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..attribution.maps import AttributionMaps
+    from ..model.estimator import ContrastiveEmbedding
+
+__all__ = ["overview"]
+
+
+def overview(
+    model: ContrastiveEmbedding,
+    recording: Recording,
+    maps: AttributionMaps,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw all of a fitted model on one page: its map, its embedding by the variables, its training.
+
+    model : fitted. recording, maps : what it was fitted to, and its maps. If the recording has a truth, it stands
+    beside the map. path : where to write the page as PNG; None: nowhere.
+    """
+    figure = new_figure((11.5, 6.4))
+    grid = figure.add_gridspec(2, 3, width_ratios=(1.1, 1, 1), height_ratios=(1.15, 1))
+    tables = {"map": maps.by_space}
+    if recording.truth is not None:
+        tables["truth"] = recording.truth.sel(channel=maps.by_space["channel"])
+    left = grid[:, 0].subgridspec(1, len(tables))
+    images = [
+        map_image(table, figure.add_subplot(left[k]), title=name, colorbar=False)
+        for k, (name, table) in enumerate(tables.items())
+    ]
+    for beside in images[1:]:  # the same rows as the map
+        beside.set_yticks([])
+        beside.set_ylabel("")
+    colorbar(images[0].images[0], images, "score", shrink=0.4)
+    panels = _embedding_panels(model, recording)
+    for k, panel in enumerate(panels):
+        z = panel.pop("z")
+        where = grid[0, 1 + k] if len(panels) == 2 else grid[0, 1:]
+        ax = figure.add_subplot(where, projection="3d" if z.shape[1] >= 3 else None)
+        embedding(z, panel.pop("colour"), ax, **panel)
+    chance = model.goodness_of_fit_["chance"].min()  # NaN where a space predicts something instead
+    training(model.history_, figure.add_subplot(grid[1, 1:]), chance=float(chance) if chance > 0 else None)
+    figure.suptitle(
+        f"{recording.X.shape[1]} channels, {len(recording):,} time steps: {maps.method.replace('_', ' ')}",
+        fontsize=11,
+        color=INK,
+        x=0.01,
+        ha="left",
+    )
+    if path is not None:
+        write_png(figure, path)
+    return figure
+
+
+def _embedding_panels(model: ContrastiveEmbedding, recording: Recording) -> list[dict[str, Any]]:
+    """What to draw of the embedding: the first space with variables, by its first two variables; else by time."""
+    spaces = model.model_.spaces
+    z, slices = model.transform(recording), layout(spaces)
+    shown = reported(spaces)
+    driven = [name for name in shown if all(v in recording.variables for v in spaces[name].variables)]
+    name = next((n for n in driven if spaces[n].variables), shown[0])
+    space, block = spaces[name], {"z": z[:, slices[name]]}
+    variables = space.variables[:2] if name in driven else ()
+    if not variables:
+        return [{**block, "colour": recording.time, "label": "time", "title": name}]
+    turns = dict(zip(space.variables, space.periods, strict=True))
+    return [
+        {
+            **block,
+            "colour": recording.variables[v],
+            "label": v,
+            "circular": turns[v] > 0,
+            "title": f"{name}, by {v}",
+        }
+        for v in variables
+    ]

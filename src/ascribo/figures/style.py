@@ -1,0 +1,73 @@
+"""The look that all figures share: colours that colour-blind readers can tell apart, axes, colour bars, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..support.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    *("CYCLIC", "FAINT", "INK", "PALETTE", "SEQUENTIAL"),
+    *("colorbar", "new_axes", "new_figure", "sequential", "tidy", "write_png"),
+]
+
+INK, FAINT = "#2b2d33", "#b9bdc6"
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7d6b5d", "#5a5a5a")
+"""Colours of Okabe and Ito (2008), which readers with any kind of colour vision tell apart; two more at the end."""
+SEQUENTIAL, CYCLIC = "viridis", "twilight"
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """A figure of this size in inches, made without pyplot."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'ascribo[report]'") from error
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def new_axes(ax: Axes | None, size: tuple[float, float], projection: str | None = None) -> Axes:
+    """`ax`, or the axes of a new figure of this size in inches."""
+    return new_figure(size).add_subplot(projection=projection) if ax is None else ax
+
+
+def tidy(ax: Axes, title: str | None = None, frame: bool = True) -> None:
+    """The look that all figures share."""
+    if title:
+        ax.set_title(title, fontsize=9.5, color=INK, loc="left")
+    for side, spine in ax.spines.items():
+        spine.set_visible(frame and side in ("left", "bottom"))
+        spine.set_color(FAINT)
+    ax.tick_params(color=FAINT, labelcolor=INK, labelsize=7.5)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set(color=INK, fontsize=8)
+
+
+def sequential(name: str) -> Any:
+    """A colour map whose missing values are grey."""
+    from matplotlib import colormaps
+
+    return colormaps[name].with_extremes(bad="#dcdde0")
+
+
+def colorbar(drawn: Any, ax: Any, label: str, shrink: float = 1.0) -> None:
+    """A colour bar beside one or several axes."""
+    figure = ax[0].figure if isinstance(ax, list) else ax.figure
+    bar = figure.colorbar(drawn, ax=ax, fraction=0.05, pad=0.03, shrink=shrink)
+    bar.set_label(label, color=INK, fontsize=8)
+    bar.solids.set_alpha(1)
+    bar.ax.tick_params(labelsize=7, length=2, color=FAINT)
+    bar.outline.set_visible(False)
+
+
+def write_png(figure: Any, path: str | Path) -> Path:
+    """Write a figure as PNG, all of it or nothing."""
+    return write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))

@@ -1,0 +1,96 @@
+"""Tuning of single channels: curves along one variable, rate maps over two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from ..data.recording import Recording
+from .style import PALETTE, SEQUENTIAL, colorbar, new_axes, sequential, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["rate_map", "tuning_curve"]
+
+
+def tuning_curve(
+    recording: Recording,
+    channel: str,
+    variable: str,
+    ax: Axes | None = None,
+    *,
+    bins: int = 24,
+    period: float | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw the mean of a channel for each value of a variable, with that of each half of the recording behind it.
+
+    A curve that is not the same in both halves is mostly noise. Labels have a point each.
+
+    bins : along the variable. period : of a circular variable, its full turn.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).uniform(0, 1, 2000)
+    >>> ax = tuning_curve(Recording(x[:, None] ** 2, {"x": x}), "channel0", "x")
+    >>> len(ax.get_lines())
+    3
+    """
+    if channel not in recording.channel_names:
+        raise ValueError(f"no channel is called {channel!r}.")
+    if variable not in recording.variables:
+        raise ValueError(f"the recording has no variable {variable!r}; it has {list(recording.variables)}.")
+    rates = pd.Series(recording.X[:, recording.channel_names.index(channel)])
+    column: pd.Series = recording.variables[variable].reset_index(drop=True)  # type: ignore[assignment]
+    half = np.arange(len(rates)) < len(rates) // 2
+    ax = new_axes(ax, (3.2, 2.4))
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    if numeric:
+        values = column.to_numpy(float) % period if period else column.to_numpy(float)
+        low, high = (0.0, period) if period else (np.nanmin(values), np.nanmax(values))
+        edges = np.linspace(low, high, bins + 1)
+        groups = np.clip(np.digitize(values, edges) - 1, 0, bins - 1).astype(float)
+        groups[~np.isfinite(values)] = np.nan
+        places = (edges[1:] + edges[:-1]) / 2
+    else:
+        codes, labels = pd.factorize(column, sort=True)
+        groups, places = np.where(codes < 0, np.nan, codes), np.arange(len(labels))
+        ax.set_xticks(places, [str(label) for label in labels])
+    for rows, width, alpha in ((half, 0.9, 0.45), (~half, 0.9, 0.45), (half | True, 1.8, 1.0)):
+        mean = rates[rows].groupby(groups[rows]).mean().reindex(range(len(places)))
+        marker = "-" if numeric else "o-"
+        ax.plot(places, mean, marker, color=PALETTE[0], linewidth=width, alpha=alpha, markersize=4)
+    ax.set(xlabel=variable, ylabel=f"mean of {channel}")
+    tidy(ax, title)
+    return ax
+
+
+def rate_map(rates: xr.DataArray, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw the rate map of one channel over two variables; places that were never visited are grey.
+
+    rates : (x, y), one channel of `cells.rate_maps`.
+
+    Examples
+    --------
+    >>> rates = xr.DataArray([[0.0, 1.0], [2.0, np.nan]], coords={"x": [0, 1], "y": [0, 1]})
+    >>> rate_map(rates).get_xlabel()
+    'x'
+    """
+    if rates.ndim != 2:
+        raise ValueError(f"rates have dimensions {rates.dims}: expected two, those of one channel.")
+    across, up = rates.dims
+    x, y = (np.asarray(rates[dim].values, dtype=float) for dim in rates.dims)
+    edge = lambda v: (v[0] - (step := (v[-1] - v[0]) / max(1, len(v) - 1)) / 2, v[-1] + step / 2)  # noqa: E731
+    ax = new_axes(ax, (3.0, 2.7))
+    image = ax.imshow(
+        np.ma.masked_invalid(rates.values.T), origin="lower", extent=(*edge(x), *edge(y)), aspect="equal",
+        cmap=sequential(SEQUENTIAL), interpolation="nearest",
+    )  # fmt: skip
+    ax.set(xlabel=str(across), ylabel=str(up))
+    tidy(ax, title, frame=False)
+    colorbar(image, ax, "mean")
+    return ax
