@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..data.recording import Recording
 from ..spaces.base import layout, reported
 from .attribution_maps import map_image
@@ -52,8 +54,9 @@ def overview(
         where = grid[0, 1 + k] if len(panels) == 2 else grid[0, 1:]
         ax = figure.add_subplot(where, projection="3d" if z.shape[1] >= 3 else None)
         embedding(z, panel.pop("colour"), ax, **panel)
-    chance = model.goodness_of_fit_["chance"].min()  # NaN where a space predicts something instead
-    training(model.history_, figure.add_subplot(grid[1, 1:]), chance=float(chance) if chance > 0 else None)
+    chance = model.goodness_of_fit_["chance"].to_numpy(dtype=float)  # NaN of a space that predicts something
+    known = chance[np.isfinite(chance)]
+    training(model.history_, figure.add_subplot(grid[1, 1:]), chance=float(known[0]) if len(known) else None)
     figure.suptitle(
         f"{recording.X.shape[1]} channels, {len(recording):,} time steps: {maps.method.replace('_', ' ')}",
         fontsize=11,

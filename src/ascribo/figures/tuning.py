@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ def tuning_curve(
         raise ValueError(f"no channel is called {channel!r}.")
     if variable not in recording.variables:
         raise ValueError(f"the recording has no variable {variable!r}; it has {list(recording.variables)}.")
-    rates = pd.Series(recording.X[:, recording.channel_names.index(channel)])
+    rates: Any = pd.Series(recording.X[:, recording.channel_names.index(channel)])
     column: pd.Series = recording.variables[variable].reset_index(drop=True)  # type: ignore[assignment]
     half = np.arange(len(rates)) < len(rates) // 2
     ax = new_axes(ax, (3.2, 2.4))
