@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    *("CYCLIC", "FAINT", "INK", "PALETTE", "SEQUENTIAL"),
-    *("colorbar", "new_axes", "new_figure", "sequential", "tidy", "write_png"),
+    "CYCLIC",
+    "FAINT",
+    "INK",
+    "PALETTE",
+    "SEQUENTIAL",
+    "colorbar",
+    "new_axes",
+    "new_figure",
+    "sequential",
+    "tidy",
+    "write_png",
 ]
 
 INK, FAINT = "#2b2d33", "#b9bdc6"
