@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.inversion.models import TRAINING, Setting, describe, draw_scores, fit_row, score_table
-from experiments.shared.rows import Case, Row
-from experiments.shared.runner import Plan, combinations, experiment, one_by_one
+from experiments.inversion.models import TRAINING, Setting, draw_scores, score_tables, table_experiment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "one_setting", "run", "tables"]
+__all__ = ["FULL", "QUICK", "SETTINGS", "conclude", "draw", "run", "tables"]
 
 S, B, U = "sphere", "box", "unbounded"
 WEAK: dict[str, Any] = {"larger": 3, "longer": 4, "learning_rate": 5e-3}
@@ -49,16 +47,6 @@ QUICK = {
 }
 
 
-def cases(plan: Plan) -> list[Case]:
-    """Every row with every depth of the mixing."""
-    return combinations(plan, (*TRAINING, "device"), layers="layers", setting_number="settings")
-
-
-def one_setting(**case: Any) -> Row:
-    """Train and score one row."""
-    return fit_row(SETTINGS[case["setting_number"]], case)
-
-
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add which rows reach the printed score, less 0.3 points. Short forms have fewer latents: there, matched rows
     should reach R² 0.99."""
@@ -72,8 +60,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Title -> table: every row beside the printed score."""
-    said = f"{result['summary']['reached']} of {result['summary']['judged']} judged rows reach their bound"
-    return {f"R² in percent, {result['protocol']['dim']} latents; {said}": score_table(result["rows"], "r2")}
+    return score_tables(result, "r2", "R²", "judged rows reach their bound")
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
@@ -81,11 +68,4 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return draw_scores(result["rows"], "r2", "R² of the latents", ax)
 
 
-run = experiment(
-    *("inversion", FULL, QUICK),
-    cases=cases,
-    rows=one_by_one(one_setting, describe),
-    conclude=conclude,
-    draw=draw,
-    protocol={"negatives": "references of the batch, each with itself too; the positive is counted"},
-)
+run = table_experiment("inversion", FULL, QUICK, SETTINGS, conclude=conclude, draw=draw)

@@ -8,8 +8,9 @@ takes the same).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ascribo.networks.outputs import Box, Output, as_output
 from ascribo.simulate.generative_process import Process, process
 from ascribo.spaces.similarities import Lp
 from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, combinations, experiment, one_by_one
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,11 +31,10 @@ __all__ = [
     "CONDITIONALS",
     "TRAINING",
     "Setting",
-    "describe",
     "draw_scores",
-    "fit_row",
     "make_process",
-    "score_table",
+    "score_tables",
+    "table_experiment",
 ]
 
 CONDITIONALS: dict[str, dict[str, Any]] = {
@@ -95,9 +96,33 @@ def make_process(setting: Setting, dim: int, layers: int, seed: int) -> Process:
     return process(setting.space, dim=dim, layers=layers, seed=seed, **given)
 
 
-def fit_row(setting: Setting, case: Case) -> Row:
+def table_experiment(
+    name: str,
+    full: Mapping[str, Any],
+    quick: Mapping[str, Any],
+    settings: Sequence[Setting],
+    *,
+    conclude: Callable[[dict[str, Any]], dict[str, Any]],
+    draw: Callable[[dict[str, Any]], Any],
+) -> Callable[..., dict[str, Any]]:
+    """The `run` of a table: every row with every depth of the mixing, see `experiments.shared.runner`."""
+    return experiment(
+        *(name, full, quick),
+        cases=_cases,
+        rows=one_by_one(partial(_fit_row, settings), _describe),
+        conclude=conclude,
+        draw=draw,
+        protocol={"negatives": "references of the batch, each with itself too; the positive is counted"},
+    )
+
+
+def _cases(plan: Plan) -> list[Case]:
+    return combinations(plan, (*TRAINING, "device"), layers="layers", setting_number="settings")
+
+
+def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
     """Train the models of a row, and the supervised ones beside them; the scores of each mixing."""
-    began = time.monotonic()
+    began, setting = time.monotonic(), settings[case["setting_number"]]
     first = make_process(setting, case["dim"], case["layers"], 0)
     processes = [first.with_seed(seed) for seed in range(case["seeds"])]
     common: dict[str, Any] = {
@@ -136,10 +161,13 @@ def _scores(found: Inversion) -> Row:
     return {**{name: found.scores[name].tolist() for name in names}, "loss": [float(value) for value in last]}
 
 
-def score_table(rows: Sequence[Row], measure: str) -> pd.DataFrame:
-    """A line for each row: ours beside the printed score, in percent. measure : "r2" or "mcc"."""
+def score_tables(result: Mapping[str, Any], measure: str, name: str, said: str) -> dict[str, pd.DataFrame]:
+    """Title -> table: a line for each row, ours beside the printed score, in percent.
+
+    measure : "r2" or "mcc". name : its name. said : what the rows that are counted as reached do.
+    """
     lines = []
-    for row in rows:
+    for row in result["rows"]:
         ours = 100 * np.asarray(row[measure])
         lines.append(
             {
@@ -153,7 +181,11 @@ def score_table(rows: Sequence[Row], measure: str) -> pd.DataFrame:
                 "seconds": row["seconds"]["all"],
             }
         )
-    return pd.DataFrame(lines)
+    found = result["summary"]
+    title = (
+        f"{name} in percent, {result['protocol']['dim']} latents; {found['reached']} of {found['judged']} {said}"
+    )
+    return {title: pd.DataFrame(lines)}
 
 
 def draw_scores(rows: Sequence[Row], measure: str, label: str, ax: Axes | None = None) -> Axes:
@@ -172,7 +204,7 @@ def draw_scores(rows: Sequence[Row], measure: str, label: str, ax: Axes | None =
     return ax
 
 
-def describe(row: Row) -> str:
+def _describe(row: Row) -> str:
     """One line about a finished row."""
     return (
         f"{row['setting']} ({row['layers']} layers): R² {np.mean(row['r2']):.4f}, MCC {np.mean(row['mcc']):.4f} "

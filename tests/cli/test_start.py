@@ -123,5 +123,10 @@ def test_an_experiment_is_told_what_was_asked(tmp_path, monkeypatch, capsys):
     assert asked == dict(out=tmp_path, quick=True, jobs=2, fresh=False, progress=False)
     said = capsys.readouterr()
     assert said.err == "" and "0.500" in said.out and str(tmp_path / "box.json") in said.out
+    assert main(["reproduce", "box", "--layers", "2", "--out", str(tmp_path)]) == 2
+    assert "inversion and permutation have" in capsys.readouterr().err
+    Experiment.FULL = {"layers": (3, 2)}
+    assert main(["reproduce", "inversion", "--layers", "2", "--quiet", "--out", str(tmp_path)]) == 0
+    assert asked["layers"] == [2]
     (tmp_path / "file").write_text("")
     assert main(["reproduce", "box", "--out", str(tmp_path / "file")]) == 2

@@ -179,13 +179,18 @@ def attribute(
     print_line(f"map: {path}")
 
 
-def reproduce(name: str, quick: bool, out: str, jobs: int, fresh: bool, progress: bool) -> None:
-    """`ascribo reproduce`."""
+def reproduce(
+    name: str, quick: bool, out: str, jobs: int, fresh: bool, progress: bool, layers: list[int] | None = None
+) -> None:
+    """`ascribo reproduce`. layers : of the mixings of a generative process, where the experiment has them."""
     experiment = find_experiment(name)
     if Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out} is a file: pass the path of a folder.")
     check_writable(out)
-    result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress)
+    if layers is not None and "layers" not in getattr(experiment, "FULL", {}):
+        raise ValueError(f"--layers: {name} has no mixing with layers; inversion and permutation have.")
+    chosen = {} if layers is None else {"layers": layers}
+    result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress, **chosen)
     for title, table in experiment.tables(result).items():
         print_table(table, title)
     print_line()

@@ -113,6 +113,13 @@ def _reproduce(reproduce: argparse.ArgumentParser) -> None:
         "--jobs", type=_at_least_one, default=2, metavar="N", help="processes, one core each (%(default)s)"
     )
     reproduce.add_argument("--fresh", action="store_true", help="start over, instead of going on where it stopped")
+    reproduce.add_argument(
+        "--layers",
+        type=_at_least_one,
+        nargs="+",
+        metavar="N",
+        help="layers of the mixing, where an experiment has one (inversion, permutation), instead of all it has",
+    )
 
 
 FIT_EXAMPLE = (
