@@ -116,8 +116,9 @@ SITUATION: dict[str, Callable[[int, int], Known]] = {
 }
 RECORDINGS = {**SIMULATED, **REAL, **SITUATION}
 FULL = {"recordings": list(RECORDINGS), "data_seeds": range(3), "steps": 10_000, "training": 400}
-"""`data_seeds` : of `SIMULATED`; the others have one recording each. `steps` : time steps of a recording; those of
-situations and real recordings are given. `training` : training steps of the encoder, one seed; None: the default."""
+"""`data_seeds` : of `SIMULATED`; the others have one recording each. `steps` : time steps of a recording; of
+situations and real recordings they are given. `training` : training steps of the encoder, one seed; None: the
+default."""
 QUICK = {"recordings": ["mixed selectivity"], "data_seeds": range(1), "steps": 2_000, "training": 60}
 
 
