@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import signal, stats
 
+from ..support.compute import in_threads
+
 __all__ = [
     "averages",
     "components",
@@ -114,15 +116,20 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
     steps, columns = len(channels), np.ascontiguousarray(channels.T)
     out = np.empty(columns.shape, dtype=np.float32)
     normal = stats.norm.ppf(np.arange(1, 2 * steps) / (2 * steps)).astype(np.float32)  # at half ranks
-    for column, ranked in zip(columns, out, strict=True):
+
+    def rank(channel: int) -> None:
+        column, ranked = columns[channel], out[channel]
         order = np.argsort(column)
         ordered = column[order]
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         ends = np.r_[starts[1:], steps]
         ranked[order] = np.repeat(normal[starts + ends - 1], ends - starts)
-    centred = out - out.mean(1, keepdims=True)
-    spread = centred.std(1, keepdims=True)
-    return np.ascontiguousarray((centred / np.where(spread > 0, spread, np.inf)).T)
+        ranked -= ranked.mean()
+        spread = ranked.std()
+        ranked /= spread if spread > 0 else np.inf
+
+    in_threads(rank, range(len(columns)))
+    return np.ascontiguousarray(out.T)
 
 
 def components(channels: np.ndarray, count: int) -> np.ndarray:

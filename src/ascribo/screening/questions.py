@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..support.compute import in_threads
 from .features import averages, components, earlier, hats, trend, waves
 
 __all__ = [
@@ -162,7 +163,8 @@ def channel_history(
 def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:
     """The channels less what their own past says, by fits to the other blocks: (time, channel) float32."""
     out = scores.copy()
-    for a in range(0, scores.shape[1], CHANNELS_AT_ONCE):
+
+    def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
         own = averages(scores[:, part], DECAY_TIMES, first)[index]
         gram = np.stack([np.einsum("tcs,tcr->csr", own[b], own[b], optimize=True) for b in blocks]).astype(float)
@@ -172,6 +174,8 @@ def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: lis
             right = (cross.sum(0) - cross[k]).astype(float)[..., None]
             weights = np.linalg.solve(gram.sum(0) - gram[k] + small, right)[..., 0]
             out[b, part] -= np.einsum("tcs,cs->tc", own[b], weights)
+
+    in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
     return out
 
 
