@@ -31,6 +31,7 @@ __all__ = [
     "CONDITIONALS",
     "TRAINING",
     "Setting",
+    "cases",
     "draw_scores",
     "make_process",
     "score_tables",
@@ -108,7 +109,7 @@ def table_experiment(
     """The `run` of a table: every row with every depth of the mixing, see `experiments.shared.runner`."""
     return experiment(
         *(name, full, quick),
-        cases=_cases,
+        cases=cases,
         rows=one_by_one(partial(_fit_row, settings), _describe),
         conclude=conclude,
         draw=draw,
@@ -116,7 +117,7 @@ def table_experiment(
     )
 
 
-def _cases(plan: Plan) -> list[Case]:
+def cases(plan: Plan) -> list[Case]:
     return combinations(plan, (*TRAINING, "device"), layers="layers", setting_number="settings")
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.inversion.models import TRAINING, Setting, draw_scores, score_tables, table_experiment
+from experiments.inversion.models import TRAINING, Setting, cases, draw_scores, score_tables, table_experiment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "SETTINGS", "conclude", "draw", "run", "tables"]
+__all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "run", "tables"]
 
 B, U = "box", "unbounded"
 HEAVY: dict[str, Any] = {"larger": 2, "learning_rate": 3e-3}
