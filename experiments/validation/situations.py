@@ -1,4 +1,4 @@
-"""Do the calls of `ascribo.screen` keep their promise off the calibration grid, and with what power?
+"""Do the calls for known variables keep their promise off the calibration grid, and with what power?
 
 Recordings of many situations (`situations_data`, and `situations_further`, on which no rule was chosen) in which
 tests of tuning go wrong: variables measured with error, functions of each other, without innovation, hidden latents
@@ -8,12 +8,18 @@ squares of changes and a linear model with history. Measured: the false discover
 calls, of all spaces), power, the area under the ROC of the scores (mean over spaces), which recordings had a note
 that says that the calls may mislead, and processor time. The intervals are bootstraps over recordings.
 
+The default, `ContrastiveEmbedding(...).fit(...).attribute(...).calls()`, reports the same test as `screen`. That
+this is so is measured on some recordings of each situation (`defaults`), with a `Time` space beside the variables
+and default settings. And on some (`nulls`) a random walk that has nothing to do with the recording is screened
+beside the variables: how many channels are called for it?
+
 `stream` numbers a set of recordings. Rules of the method were chosen on other streams than the published one.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -24,7 +30,8 @@ import pandas as pd
 from ascribo import figures
 from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
-from ascribo.screening import screen
+from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.screening import Screening, screen
 from ascribo.spaces.base import Space
 from ascribo.spaces.kinds.discrete import Discrete
 from ascribo.spaces.kinds.follow import Follow
@@ -33,7 +40,7 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.shared.summaries import summary
 from experiments.validation.established_methods import cross_validated_glm
 from experiments.validation.simple_methods import glm_with_history, least_squares_of_changes
-from experiments.validation.situations_data import SITUATIONS, Situation
+from experiments.validation.situations_data import SITUATIONS, Situation, walk
 from experiments.validation.situations_further import FURTHER
 
 if TYPE_CHECKING:
@@ -42,8 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-FULL = {"situations": [*SITUATIONS, *FURTHER], "recordings": 20, "stream": 2026}
-QUICK = {"recordings": 3}
+FULL = {"situations": [*SITUATIONS, *FURTHER], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2026}
+QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (
     "hidden company",
     "channels ahead",
@@ -79,7 +86,10 @@ LABELS = {
 def cases(plan: Plan) -> list[Case]:
     """The recordings of the situations."""
     return [
-        {"situation": name, "seed": seed, "stream": plan["stream"]}
+        {
+            **{"situation": name, "seed": seed, "stream": plan["stream"]},
+            **{"default": seed < plan["defaults"], "null": seed < plan["nulls"]},
+        }
         for seed in range(plan["recordings"])
         for name in plan["situations"]
     ]
@@ -92,8 +102,8 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "summary": table}
 
 
-def measure(situation: str, seed: int, stream: int) -> Row:
-    """One recording, screened and given to the peers."""
+def measure(situation: str, seed: int, stream: int, default: bool, null: bool) -> Row:
+    """One recording, screened and given to the peers; `default`: and to the default; `null`: with a walk beside."""
     data = {**SITUATIONS, **FURTHER}[situation](
         np.random.default_rng([stream, zlib.crc32(situation.encode()), seed])
     )
@@ -102,13 +112,43 @@ def measure(situation: str, seed: int, stream: int) -> Row:
     began = time.process_time()
     found = screen(recording, spaces, LEVEL)
     row["screen"] = {**_rates(found.calls, data), "seconds": round(time.process_time() - began, 3)}
+    complete = recording.variables.notna().all(axis=1).to_numpy()
+    whole = Recording(recording.X[complete], recording.variables[complete].reset_index(drop=True))
     for name, method in PEERS.items():
         began = time.process_time()
-        calls = method(recording, regressors, LEVEL)
+        calls = method(whole, regressors, LEVEL)
         row[name] = {**_rates(calls, data), "seconds": round(time.process_time() - began, 3)}
     row["questions"] = found.calls.groupby("space")["question"].first().to_dict()
     row["notes"] = sorted({note.kind for note in found.notes})
+    if default:
+        row["default"] = _by_default(recording, spaces, found, data)
+    if null:
+        row["called_for_a_walk"] = _called_for_a_walk(recording, spaces, [stream, seed])
     return row
+
+
+def _by_default(recording: Recording, spaces: Mapping[str, Space], found: Screening, data: Situation) -> Row:
+    """The calls of a model with default settings, and whether they are those of the screening."""
+    began = time.process_time()
+    settings = {"random_state": 0, "device": "cpu", "n_jobs": 1, "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ContrastiveEmbedding({**spaces, "rest": Time(2)}, **settings).fit(recording)
+        calls = model.attribute(recording).calls(LEVEL)
+    seconds = round(time.process_time() - began, 1)
+    known = calls[calls["space"] != "rest"].reset_index(drop=True)
+    same = known["called"].equals(found.calls["called"]) and np.allclose(
+        known["p"], found.calls["p"], equal_nan=True
+    )
+    return {**_rates(known, data), "same_as_screen": bool(same), "seconds": seconds}
+
+
+def _called_for_a_walk(recording: Recording, spaces: Mapping[str, Space], seed: list[int]) -> int:
+    """Channels that are called for a random walk that has nothing to do with them."""
+    table = recording.variables.assign(nothing=walk(np.random.default_rng([7, *seed]), len(recording)))
+    beside = Recording(recording.X, table, epochs=recording.epochs)
+    calls = screen(beside, {**spaces, "nothing": Follow("nothing", 1)}, LEVEL).calls
+    return int(calls.loc[calls["space"] == "nothing", "called"].sum())
 
 
 def as_recording(data: Situation) -> tuple[Recording, dict[str, Space], dict[str, list[str]]]:
@@ -157,6 +197,11 @@ def _summarise(name: str, rows: list[Row]) -> Row:
     out["notes"] = {kind: round(float(np.mean([kind in row["notes"] for row in rows])), 3) for kind in kinds}
     out["rate_kept"] = bool(out["screen_fdp_ci95"][1] < 0.10)
     out["power_kept"] = bool(out["screen_power"] >= out["glm_power"] - 0.02)
+    nulls = [row["called_for_a_walk"] for row in rows if "called_for_a_walk" in row]
+    out["walks"], out["called_for_walks"] = len(nulls), int(np.sum(nulls))
+    out["walks_with_calls"] = int(np.count_nonzero(nulls))
+    defaults = [row["default"] for row in rows if "default" in row]
+    out["defaults"], out["same_as_screen"] = len(defaults), sum(each["same_as_screen"] for each in defaults)
     out["excused"] = bool(name in UNANSWERABLE and out["warned"] >= 0.95)
     return out
 
@@ -171,6 +216,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
             "power": each["screen_power"],
             **{f"{peer} FDR, power": f"{each[f'{peer}_fdp']:.2f}, {each[f'{peer}_power']:.2f}" for peer in PEERS},
             "warned": each["warned"],
+            "walks with calls": f"{each['walks_with_calls']} of {each['walks']}",
             "seconds": each["screen_seconds"],
             "glm seconds": each["glm_seconds"],
             "kept": "yes" if _kept(each) else "NO",

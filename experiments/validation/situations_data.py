@@ -337,6 +337,27 @@ def _derivatives(rng: Rng) -> Situation:
     return Situation(noisy(rng, clean), smooth, {name: which == name for name in "ab"})
 
 
+@situation("three variables, interactions of two")
+def _three_variables(rng: Rng) -> Situation:
+    label = np.cumsum(rng.random(STEPS) < 0.1) % 3
+    values = {"a": unit(walk(rng))[:, 0], "b": unit(walk(rng))[:, 0], "c": np.array([-1.2, 0.2, 1.0])[label]}
+    carried = [("a",), ("b",), ("c",), ("a", "c"), ("a", "b"), ("b", "c")]
+    which = rng.choice(len(carried), CHANNELS)
+    clean = unit(np.stack([np.prod([values[name] for name in carried[k]], axis=0) for k in which], axis=1))
+    known = {"a": values["a"][:, None], "b": values["b"][:, None], "c": label}
+    return Situation(
+        noisy(rng, clean), known, {name: np.array([name in carried[k] for k in which]) for name in known}
+    )
+
+
+@situation("values of a missing at times")
+def _missing(rng: Rng) -> Situation:
+    found = recorded(rng, three(rng))
+    a = found.variables["a"].copy()
+    a[rng.random(STEPS) < 0.05] = np.nan
+    return found._replace(variables={**found.variables, "a": a})
+
+
 for _steps in (1_000, 2_000, 3_000):
     situation(f"{_steps:,} steps")(lambda rng, steps=_steps: recorded(rng, three(rng, steps)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,8 +158,10 @@ def note_lost(name: str, values: np.ndarray, notes: list[Note]) -> None:
             return
 
 
-def note_functions(name: str, functions: Mapping[tuple[str, str], float], notes: list[Note]) -> None:
-    """Say so if other spaces tell a space, or nearly."""
+def note_functions(
+    name: str, functions: Mapping[tuple[str, str], float], noisy: Collection[str], notes: list[Note]
+) -> None:
+    """Say so if other spaces tell a space, or nearly. noisy : spaces that were measured with error."""
     for (source, target), share in functions.items():
         if target != name or share < NEARLY:
             continue
@@ -175,8 +177,7 @@ def note_functions(name: str, functions: Mapping[tuple[str, str], float], notes:
                 "little that is its own. Read the two together, or vary them apart."
             )
             notes.append(Note(name, "nearly a function", text))
-            noisy = {note.space for note in notes if note.kind == "measured with error"}
-            if {source, target} <= noisy and functions[target, source] > NEARLY:
+            if source in noisy and target in noisy and functions[target, source] > NEARLY:
                 text = (
                     f"it and {source!r} were both measured with error and tell most of each other: they may be two "
                     "measurements of one thing, and then channels of either are those of both. Take their mean."

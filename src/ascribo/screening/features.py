@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy import signal, stats
@@ -44,13 +45,24 @@ def waves(values: np.ndarray, count: int, low: float, high: float, seed: int = 0
     Sums of them are smooth functions of all columns together. values : (time, k), standardised.
     Returns (time, 2 count).
     """
+    direction, height = _directions(values.shape[1], count, low, high, seed)
+    phase = values.astype(np.float32, copy=False) @ direction
+    out = np.empty((len(values), 2 * count), dtype=np.float32)
+    np.cos(phase, out=out[:, :count])
+    np.sin(phase, out=out[:, count:])
+    out *= height
+    return out
+
+
+@lru_cache(maxsize=256)
+def _directions(columns: int, count: int, low: float, high: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random directions of waves, as long as their frequency, (columns, count), and the heights of cosines and
+    sines."""
     rng = np.random.default_rng(seed)
     frequency = np.geomspace(low, high, count)
-    direction = rng.standard_normal((values.shape[1], count))
+    direction = rng.standard_normal((columns, count))
     direction *= frequency / np.linalg.norm(direction, axis=0)
-    phase = values.astype(np.float32, copy=False) @ direction.astype(np.float32)
-    height = np.minimum(1, 1 / frequency).astype(np.float32)
-    return np.concatenate([height * np.cos(phase), height * np.sin(phase)], axis=1)
+    return direction.astype(np.float32), np.tile(np.minimum(1, 1 / frequency), 2).astype(np.float32)
 
 
 def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:

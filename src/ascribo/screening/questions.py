@@ -29,7 +29,7 @@ __all__ = [
     "whiten",
 ]
 
-LAGS = (1, 2, 3, 4, 6, 8, 11, 16, 23)
+LAGS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45)
 """Lags, in time steps, that the past may lie back."""
 ALIKE = 0.9
 """Autocorrelation down to which the past may fall: what is beyond is new enough to be asked about."""

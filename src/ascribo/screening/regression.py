@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,10 @@ PENALTIES = (3e-3, 5e-2, 1.0)
 """Penalties of features of the channels' past to choose from."""
 SMOOTHNESS = (1e-3, 3e-2)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
-MIXTURES = 8
+MIXTURES = 4
 """Random mixtures of features, for `_size`."""
+TIME_STEPS_AT_ONCE = 4_000
+"""Time steps that features are made for at once."""
 WITHOUT = 1e6
 """A penalty with which the channels' past says nothing."""
 
@@ -56,15 +58,18 @@ def block_sums(parts: Callable[[np.ndarray], tuple[np.ndarray, ...]], blocks: li
     parts : time steps -> the constant and features of variables, features of the channels' past, features of the
         space, channels; a row for each step.
     """
-    own, cross, square = [], [], []
+    own, cross, square = [], [], 0.0
     widths = (0, 0, 0)
-    for rows in blocks:
-        v, h, f, y = parts(rows)
+    for some in _groups(blocks):
+        v, h, f, y = parts(np.concatenate(some))
         widths = v.shape[1], h.shape[1], f.shape[1]
-        x = np.concatenate([v, h, f], axis=1, dtype=np.float32)
-        own.append(x.T @ x)
-        cross.append(x.T @ y.astype(np.float32, copy=False))
-        square.append(np.einsum("tc,tc->c", y, y))
+        x, y = np.concatenate([v, h, f], axis=1, dtype=np.float32), y.astype(np.float32, copy=False)
+        square = square + np.einsum("tc,tc->c", y, y).astype(float)
+        at = 0
+        for rows in some:
+            part = slice(at, at := at + len(rows))
+            own.append(x[part].T @ x[part])
+            cross.append(x[part].T @ y[part])
     p, xx, xy = widths[0] + widths[1], np.stack(own), np.stack(cross)
     return Sums(
         zz=xx[:, :p, :p],
@@ -72,10 +77,21 @@ def block_sums(parts: Callable[[np.ndarray], tuple[np.ndarray, ...]], blocks: li
         zy=xy[:, :p],
         ff=xx[:, p:, p:],
         fy=xy[:, p:],
-        yy=np.sum(square, axis=0, dtype=float),
+        yy=np.asarray(square),
         steps=sum(map(len, blocks)),
         history=np.arange(p) >= widths[0],
     )
+
+
+def _groups(blocks: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """Neighbouring blocks, as many as features are made for at once."""
+    group: list[np.ndarray] = []
+    for rows in blocks:
+        if group and sum(map(len, group)) + len(rows) > TIME_STEPS_AT_ONCE:
+            yield group
+            group = []
+        group.append(rows)
+    yield group
 
 
 @dataclass(frozen=True)
@@ -97,9 +113,9 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
     """
     number, width = len(sums.zz), sums.zf.shape[2]
     half = np.arange(number) % 2
-    zz = [sums.zz[half == k].sum(0, dtype=float) for k in range(2)]
+    zz = [sums.zz[half == k].sum(0) for k in range(2)]  # in single precision: only the best is looked for
     target = np.concatenate([sums.zf, sums.zy], axis=2)
-    zt = [target[half == k].sum(0, dtype=float) for k in range(2)]
+    zt = [target[half == k].sum(0) for k in range(2)]
     errors = np.zeros((len(PENALTIES), target.shape[2]))
     by_block = np.zeros((len(PENALTIES) + 1, number))
     for i, penalty in enumerate((*PENALTIES, WITHOUT)):
@@ -109,7 +125,7 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
                 fit = _solve(factor, zt[k][:, :columns])
             else:
                 fit = _solve(factor, zt[k])
-                errors[i] += (fit * (zz[1 - k] @ fit - 2 * zt[1 - k])).sum(0)
+                errors[i] += (fit * (zz[1 - k] @ fit - 2 * zt[1 - k])).sum(0, dtype=float)
             first = fit[:, :columns]
             for b in np.flatnonzero(half != k):
                 by_block[i, b] = (first * (sums.zz[b] @ first - 2 * sums.zf[b][:, :columns])).sum()

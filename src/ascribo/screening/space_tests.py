@@ -112,7 +112,8 @@ def ask_spaces(
     variables = make_variables(table, asked, known, first, notes)
     scores = normal_scores(recording.X[used])
     seen = None if view is None else components(view[used], view.shape[1])
-    everything = _Everything(variables, known, first, last, scores, seen, flips)
+    noisy = {note.space for note in notes if note.kind == "measured with error"}
+    everything = _Everything(variables, known, first, last, scores, seen, flips, noisy)
     chosen = known if only is None else known & only[used]
     out = []
     for name, space in asked.items():
@@ -155,7 +156,8 @@ def _nothing(name: str, channels: int, notes: list[Note]) -> SpaceTest:
 
 @dataclass
 class _Everything:
-    """All that is known of a recording. scores : (time, channel), normal scores. view : see `ask_spaces`."""
+    """All that is known of a recording. scores : (time, channel), normal scores. view : see `ask_spaces`. noisy :
+    spaces that were measured with error."""
 
     variables: dict[str, Variable]
     known: np.ndarray
@@ -164,6 +166,7 @@ class _Everything:
     scores: np.ndarray
     view: np.ndarray | None
     flips: int
+    noisy: set[str]
     hidden: Hidden | None = None
     pasts: dict[tuple[int, int], tuple[History, np.ndarray]] = field(default_factory=dict)
 
@@ -188,7 +191,7 @@ class _Everything:
         others = {other: each for other, each in self.variables.items() if other != name}
         both = {other: max(self.functions[name, other], self.functions[other, name]) for other in others}
         same = {other: others.pop(other) for other, share in both.items() if share > FUNCTION}
-        note_functions(name, self.functions, notes)
+        note_functions(name, self.functions, self.noisy, notes)
         few = np.flatnonzero(self.known)[:: max(1, self.known.sum() // LOOKED_AT)]
         for other, each in others.items():
             if path_tells(variable, each, self.first, self.last, few):
