@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ascribo as asc
-from experiments.validation.situations import _recording
+from experiments.validation.situations import as_recording
 from experiments.validation.situations_data import SITUATIONS, walk
 
 SPACES = {"a": asc.Follow("a0", 1), "b": asc.Follow("b0", 1)}
@@ -16,7 +16,7 @@ def rates(name, seeds):
     out, kinds = [], []
     for seed in seeds:
         data = SITUATIONS[name](np.random.default_rng(seed))
-        recording, spaces, _ = _recording(data)
+        recording, spaces, _ = as_recording(data)
         found = asc.screen(recording, spaces)
         called = np.concatenate([found.calls.loc[found.calls.space == s, "called"] for s in data.truth])
         truth = np.concatenate(list(data.truth.values()))
@@ -34,6 +34,7 @@ def rates(name, seeds):
         ("interactions only", 0.9),
         ("periodic variables", 0.9),
         ("1,000 steps", 0.75),
+        ("three variables, interactions of two", 0.9),
     ],
 )
 def test_rate_and_power(name, least):
@@ -75,7 +76,7 @@ def test_null_channels_of_a_label_beside_the_variable_it_is_a_function_of():
     p = []
     for seed in range(3):
         data = SITUATIONS["a zone label of a beside a"](np.random.default_rng([3, seed]))
-        recording, spaces, _ = _recording(data)
+        recording, spaces, _ = as_recording(data)
         found = asc.screen(recording, spaces).calls
         p.append(found.loc[found["space"] == "b", "p"].to_numpy()[~data.truth["b"]])
     assert np.mean(np.concatenate(p) < 0.05) < 0.15
@@ -96,7 +97,7 @@ def test_a_hidden_latent_that_moves_with_a_variable_is_said():
 
 def test_a_variable_without_innovation_is_asked_by_its_level():
     data = SITUATIONS["an angle at constant speed"](np.random.default_rng(0))
-    recording, spaces, _ = _recording(data)
+    recording, spaces, _ = as_recording(data)
     found = asc.screen(recording, spaces)
     asked = found.calls.groupby("space")["question"].first()
     assert asked["a"] == "level" and asked["b"] == "innovation"
@@ -126,6 +127,14 @@ def test_missing_values_are_left_out():
     found = asc.screen(asc.Recording(X, table), SPACES)
     assert set(range(5)) <= set(called(found, "a")) <= set(range(5)) | {10}
     assert np.isfinite(found.calls["p"]).all()
+
+
+def test_values_missing_here_and_there_are_not_taken_for_measurement_error():
+    X, table = small()
+    table.loc[np.random.default_rng(3).random(len(table)) < 0.05, "a0"] = np.nan
+    found = asc.screen(asc.Recording(X, table), SPACES)
+    assert "measured with error" not in {note.kind for note in found.notes}
+    assert set(range(5)) <= set(called(found, "a"))
 
 
 def test_what_cannot_be_asked_is_refused_with_a_note():
