@@ -10,8 +10,8 @@ that says that the calls may mislead, and processor time. The intervals are boot
 
 The default, `ContrastiveEmbedding(...).fit(...).attribute(...).calls()`, reports the same test as `screen`. That
 this is so is measured on some recordings of each situation (`defaults`), with a `Time` space beside the variables;
-the models are hardly trained, since the test does not ask them. And on some (`nulls`) a random walk that has nothing to do with the recording is screened
-beside the variables: how many channels are called for it?
+the models are hardly trained, since the test does not ask them. And on some (`nulls`) a random walk that has
+nothing to do with the recording is screened beside the variables: how many channels are called for it?
 
 `stream` numbers a set of recordings. Rules of the method were chosen on other streams than the published one.
 """
@@ -137,7 +137,7 @@ def _by_default(recording: Recording, spaces: Mapping[str, Space], found: Screen
         model = ContrastiveEmbedding({**spaces, "rest": Time(2)}, **settings).fit(recording)
         calls = model.attribute(recording).calls(LEVEL)
     seconds = round(time.process_time() - began, 1)
-    known = calls[calls["space"] != "rest"].reset_index(drop=True)
+    known: Any = calls[calls["space"] != "rest"].reset_index(drop=True)
     same = known["called"].equals(found.calls["called"]) and np.allclose(
         known["p"], found.calls["p"], equal_nan=True
     )
