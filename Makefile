@@ -1,4 +1,4 @@
-# make demo | quick | test | bench | same | fuzz | chaos | strange | clean. Each sets up what it needs first.
+# make demo | quick | test | docs | bench | same | fuzz | chaos | strange | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test bench same fuzz chaos strange clean
+.PHONY: quick .venv demo test docs bench same fuzz chaos strange clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -43,6 +43,15 @@ test: .venv
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 	$(PYTEST)
 
+# The documentation site: build/docs/index.html. Tutorials run in their quick form; a warning is an error.
+$(VENV)/docs-stamp: $(VENV)/stamp
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
+
+docs: $(VENV)/docs-stamp
+	rm -rf docs/generated
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -b html docs build/docs
+
 bench: .venv $(CEBRA)/stamp
 	$(VENV)/bin/python -m benchmarks.cpu
 	$(VENV)/bin/python -m benchmarks.answer
@@ -65,5 +74,5 @@ strange: .venv
 	$(VENV)/bin/python scripts/strange_recordings.py --recordings 1000
 
 clean:
-	rm -rf $(VENV) $(CEBRA) runs build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CEBRA) runs build dist docs/generated .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+"""Sphinx: the documentation site, `make docs`."""
+
+import os
+import re
+import warnings
+from pathlib import Path
+
+from ascribo.version import __version__
+
+project, author, release = "ascribo", "The ascribo authors", __version__
+copyright = "the ascribo authors, Apache-2.0"
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["build"]
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": True, "secondary_sidebar_items": ["page-toc"]}
+html_show_sourcelink = False
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+# Members of these are scikit-learn's, or Python's own.
+OTHERS = "BaseEstimator,TransformerMixin,_SetOutputMixin,_MetadataRequester,ReprHTMLMixin,object"
+autodoc_default_options = {"members": True, "inherited-members": OTHERS}
+napoleon_use_ivar = True
+# Tutorials run in their quick form, so that a page never shows what the code does not do; those that read real data
+# run where it is.
+os.environ.setdefault("ASCRIBO_QUICK", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+nb_execution_mode = "force"
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_execution_excludepatterns = []
+if not Path(os.environ.get("ASCRIBO_DATA", "")).is_dir() or not os.environ.get("ASCRIBO_DATA"):
+    needing = [p for p in (Path(__file__).parent / "tutorials").glob("*.ipynb") if "ASCRIBO_DATA" in p.read_text()]
+    nb_execution_excludepatterns = [f"tutorials/{path.name}" for path in needing]
+warnings.filterwarnings("ignore", category=UserWarning)
+
+
+ENTRY = re.compile(r"(\w[\w, ]*?) : (.+)")
+"""A parameter in a docstring without sections: its name and what it is, going on in indented lines."""
+
+
+def as_restructured_text(app, what, name, obj, options, lines):
+    """Docstrings are plain text for people who read the code; here they become what Sphinx reads."""
+    out, code, section, bullet = [], False, False, None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        code = line.lstrip().startswith(">>>") or (code and bool(line.strip()))
+        section = section or set(line.strip()) == {"-"}
+        if not code:
+            line = re.sub(r"(?<!\\)\|", r"\\|", line)
+            line = re.sub(r"(?<![\w*`\\])\*(?=\w+[,)])", r"\\*", line)
+        if out and out[-1].endswith(",") and re.fullmatch(r"[\w, ]+ :", line) and not code:
+            out[-1] += f" {line.strip()}"  # names of parameters over two lines
+            continue
+        entry = None if section or code or indent else ENTRY.fullmatch(line)
+        if entry:
+            out += ["", f"- **{entry[1]}**: {entry[2]}"]
+            bullet = 0
+        elif bullet is not None and line.strip() and not line.lstrip().startswith("- ") and indent <= bullet:
+            out += ["", line]
+            bullet = None
+        elif bullet == 0 and not section and line.strip():
+            out.append("  " + line.strip())
+        else:
+            out.append(line)
+        if line.lstrip().startswith("- ") and not code:
+            bullet = indent
+    lines[:] = out
+
+
+def setup(app):
+    """Pages link to files of the sources that are no pages of the site: there they are names."""
+    outside = re.compile(r"\[([^\]]+)\]\(\.\./[^)]+\)")
+    app.connect("source-read", lambda app, name, source: source.__setitem__(0, outside.sub(r"\1", source[0])))
+    app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon
+    routing = re.compile(r"set_\w+_request|get_metadata_routing")  # scikit-learn's, for its own machinery
+    app.connect("autodoc-skip-member", lambda app, what, name, *_: True if routing.fullmatch(name) else None)
