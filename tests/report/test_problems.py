@@ -6,7 +6,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.report.problems import find_problems, variables_that_go_together, variables_that_lag
-from ascribo.report.words import fit_verdict, overall
+from ascribo.report.words import answer, fit_verdict, overall
 
 
 def walk(rng, steps, pace=0.05):
@@ -84,10 +84,15 @@ def test_verdicts():
     assert fit_verdict({**row, "collapsed": True})[0] == "bad"
     assert fit_verdict({**row, "bits_low": -0.1})[0] == "care"
     assert fit_verdict({**row, "held_out": False})[0] == "care"
-    space = {"tested": True, "refused": "", "undecided": ""}
+    space = {"name": "place", "variables": ["x"], "tested": True, "refused": "", "undecided": ""}
+    rest = {**space, "name": "rest", "variables": []}
     problem = {"grade": "care", "title": "one thing", "text": "", "do": ""}
     assert overall([space], [])[0] == "good"
     assert overall([space], [{**problem, "grade": "note"}])[0] == "good"
     assert overall([space], [problem]) == ("care", "1 thing to look at first: one thing.")
     assert overall([space], [problem, {**problem, "grade": "bad"}])[0] == "bad"
     assert overall([{**space, "undecided": "why"}], [])[0] == "bad"
+    grade, why = overall([{**space, "undecided": "it is too slow"}, rest], [])
+    assert grade == "bad" and why == "Nothing could be said about place: see why below."
+    said = answer({**space, "undecided": "it is too slow.", "called": 0}, 9, 0.05)
+    assert said == "Not decided: it is too slow."

@@ -124,7 +124,8 @@ def _space(
     own: Any = None if calls is None else calls[calls["space"] == name]
     tested = own is not None and len(own) > 0
     if tested and own is not None:
-        first = own.sort_values(["called", "score"], ascending=False, kind="stable").head(5)
+        some = own[own["called"]] if own["called"].any() else own
+        first = some.sort_values("score", ascending=False, kind="stable").head(5)
         best = first[["channel", "score", "ci_low", "ci_high", "q", "called"]].to_dict("records")
     else:
         ranked = scores.sortby(-scores)[:5]

@@ -79,7 +79,7 @@ def answer(space: dict[str, Any], channels: int, q: float) -> str:
     if not space["tested"]:
         return "Scores only: there is no test of which channels carry it."
     if space["undecided"]:
-        return "Not decided: these data cannot tell which channels carry it."
+        return f"Not decided: {short(space['undecided'], 300)}"
     if space["called"] == 0:
         return f"No channel of {channels} was found to carry it."
     if space["called"] == channels:
@@ -104,6 +104,9 @@ def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]]
     care = [p for p in problems if p["grade"] == "care"]
     if not decided:
         return "bad", "Nothing here was tested: read the scores as a first look, not as a finding."
+    asked = [s for s in spaces if s["variables"]]
+    if asked and not any(s["variables"] for s in decided):
+        return "bad", f"Nothing could be said about {listed([short(s['name'], 24) for s in asked])}: see why below."
     if bad:
         return "bad", f"{_count(bad, 'serious problem')}: {listed([p['title'] for p in bad])}."
     if care:

@@ -86,6 +86,11 @@ function heatMap(context, box, order, value, top, options) {
     }
   }
   context.globalAlpha = 1;
+  context.textAlign = "center";
+  context.fillStyle = soft;
+  for (let s = 0; s < spaces; s++)
+    if (!order.some((channel) => Number.isFinite(value(s, channel))))
+      context.fillText(fitted(context, facts.spaces[s].undecided ? "not decided" : "no scores", wide - 8), x + left + (s + 0.5) * wide, HEAD + 40);
   if (labels && tall >= 11) {
     context.textAlign = "right";
     context.fillStyle = ink;
