@@ -80,7 +80,15 @@ def map_image(
         ax.axvline(edge, color="white", linewidth=2)
     rows, columns = np.nonzero(marked)
     if len(rows):
-        ax.scatter(columns, rows, s=max(2.0, 14 - len(channels) / 8), color=INK, linewidths=0, label="called")
+        ax.scatter(
+            columns,
+            rows,
+            s=max(2.0, 14 - len(channels) / 8),
+            color="white",
+            edgecolor=INK,
+            linewidths=0.6,
+            label="called",
+        )
     ax.tick_params(length=0)
     if colorbar and not known:
         draw_colorbar(image, ax, "score / greatest of the space" if own_scale else "score")

@@ -40,14 +40,23 @@ def overview(
     if recording.truth is not None:
         tables["truth"] = recording.truth.sel(channel=maps.by_space["channel"])
     left = grid[:, 0].subgridspec(1, len(tables))
+    calls = maps.calls() if maps.tested else None
     images = [
-        map_image(table, figure.add_subplot(left[k]), title=name, colorbar=False)
+        map_image(
+            table,
+            figure.add_subplot(left[k]),
+            calls=calls if name == "map" else None,
+            own_scale=True,
+            title=name,
+            colorbar=False,
+        )
         for k, (name, table) in enumerate(tables.items())
     ]
     for beside in images[1:]:  # the same rows as the map
         beside.set_yticks([])
         beside.set_ylabel("")
-    colorbar(images[0].images[0], images, "score", shrink=0.4)
+    label = "score / greatest of the space" + (", dots: called" if calls is not None else "")
+    colorbar(images[0].images[0], images, label, shrink=0.4)
     panels = _embedding_panels(model, recording)
     for k, panel in enumerate(panels):
         z = panel.pop("z")
