@@ -16,9 +16,9 @@ __all__ = [
     "Note",
     "explained_by",
     "hidden_components",
+    "lost_steps",
     "moves_with_hidden",
     "note_functions",
-    "note_lost",
     "note_velocity",
     "table_of_functions",
 ]
@@ -38,6 +38,8 @@ GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
 LOST = 0.01
 """Share of time steps at one value, of a variable whose values seldom come twice, from which on it seems lost."""
+LEAP = 5.0
+"""Usual changes by which a variable leaps when it is lost."""
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,29 @@ def note_velocity(name: str, values: np.ndarray, notes: list[Note]) -> None:
         notes.append(Note(name, "has a velocity", text))
 
 
-def note_lost(name: str, values: np.ndarray, notes: list[Note]) -> None:
-    """A tracker that has lost its object often reports one and the same value."""
+def lost_steps(values: np.ndarray) -> np.ndarray:
+    """Time steps at which a tracker seems to have lost its object and reports one and the same value: (time,).
+
+    So it seems if one value comes again and again in a variable whose values otherwise come once, and if the
+    variable leaps there: a speed of zero is reached step by step. values : (time, k), NaN where missing.
+
+    >>> walk = np.cumsum(np.random.default_rng(0).normal(size=1000)) + 50
+    >>> walk[::50] = 0
+    >>> lost_steps(walk[:, None]).sum()
+    np.int64(20)
+    """
+    lost = np.zeros(len(values), dtype=bool)
     for column in values.T:
-        different, counts = np.unique(column, return_counts=True)
-        if len(different) > len(column) / 2 and counts.max() > LOST * len(column):
-            text = (
-                f"one and the same value comes in {counts.max() / len(column):.0%} of time steps, and most others "
-                "once: was it lost then? Channels that carry it may be called for what goes along with it. Set "
-                "the value to NaN where it is not known."
-            )
-            notes.append(Note(name, "lost at times", text))
-            return
+        different, where, counts = np.unique(column[np.isfinite(column)], return_inverse=True, return_counts=True)
+        if len(different) <= where.size / 2 or counts.max() <= LOST * where.size:
+            continue
+        there = column == different[counts.argmax()]
+        into = np.flatnonzero(~there[:-1] & there[1:])
+        change = np.abs(np.diff(column))
+        usual = np.nanmedian(change[~there[:-1] & ~there[1:]])
+        if len(into) and np.nanmedian(change[into]) > LEAP * usual:
+            lost |= there
+    return lost
 
 
 def note_functions(

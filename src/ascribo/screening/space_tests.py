@@ -22,7 +22,6 @@ from .diagnostics import (
     hidden_components,
     moves_with_hidden,
     note_functions,
-    note_lost,
     note_velocity,
     table_of_functions,
 )
@@ -262,7 +261,6 @@ class _Everything:
         name = test.space
         if not variable.seldom:
             note_velocity(name, variable.narrow(8), notes)
-        note_lost(name, variable.values[self.known], notes)
         called = stats.false_discovery_control(test.p) <= LEVEL
         if not called.any() or variable.categorical or not variable.innovation:
             return

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..spaces.base import Space
-from .diagnostics import Note
+from .diagnostics import Note, lost_steps
 from .features import dummies, earlier, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import Question, Variable, choose_lag, run_starts
@@ -36,11 +36,23 @@ LABELS = 40
 def make_variables(
     table: pd.DataFrame, spaces: Mapping[str, Space], known: np.ndarray, first: np.ndarray, notes: list[Note]
 ) -> dict[str, Variable]:
-    """The spaces' variables, smoothed where they were measured with error; those that never change are left out."""
+    """The spaces' variables, smoothed where they were measured with error; those that never change are left out.
+
+    known : (time,), time steps at which all are known; those at which one was lost are taken away from it.
+    """
     values: dict[str, np.ndarray] = {}
     for name, space in spaces.items():
         there = space.known(table)
         own = space.values(table).astype(float)
+        if not space.categorical and (lost := lost_steps(np.where(there[:, None], own, np.nan))).any():
+            text = (
+                f"one and the same value comes in {lost.mean():.0%} of time steps, most others come once, and it leaps "
+                "there: it seems to have been lost then, and these time steps were left out. Set the value to NaN "
+                "where it is not known."
+            )
+            notes.append(Note(name, "lost at times", text))
+            there = there & ~lost
+            known &= there
         own = own if space.categorical else standardise(np.where(there[:, None], own, np.nan))
         own = fill_missing(own, there, first, between=not space.categorical)
         if known.sum() == 0 or not np.ptp(own[known], axis=0).any():
