@@ -46,9 +46,9 @@ def make_variables(
         own = space.values(table).astype(float)
         if not space.categorical and (lost := lost_steps(np.where(there[:, None], own, np.nan))).any():
             text = (
-                f"one and the same value comes in {lost.mean():.0%} of time steps, most others come once, and it leaps "
-                "there: it seems to have been lost then, and these time steps were left out. Set the value to NaN "
-                "where it is not known."
+                f"one and the same value comes in {lost.mean():.0%} of time steps, most others come once, and it "
+                "leaps there: it seems to have been lost then, and these time steps were left out. Set the value "
+                "to NaN where it is not known."
             )
             notes.append(Note(name, "lost at times", text))
             there = there & ~lost
