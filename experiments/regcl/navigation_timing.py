@@ -125,7 +125,7 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
 
 def _kind(result: Mapping[str, Any]) -> str:
     """Which times count: on a GPU the processor mostly waits."""
-    return "median_processor_ms" if result["protocol"]["device"] == "cpu" else "median_wall_ms"
+    return "median_processor_ms" if result["protocol"].get("device", "cpu") == "cpu" else "median_wall_ms"
 
 
 def _training(
