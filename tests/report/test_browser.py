@@ -8,11 +8,17 @@ import csv
 import io
 import os
 import shutil
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.report.conftest import HOSTILE, SCRIPT
+import ascribo as asc
+from ascribo.report import Run, write_comparison
+from ascribo.report.contents import gather
+from ascribo.report.write import write_page
+from tests.report.conftest import HOSTILE, SCRIPT, fit, made_up_maps
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
@@ -253,3 +259,69 @@ def test_hostile_names_are_shown_as_text_everywhere(browser, hostile):
     assert {row["channel"] for row in rows} == set(HOSTILE)
     assert page.evaluate("window.hacked === undefined") and opened.trouble == []
     opened.context.close()
+
+
+def test_channels_of_the_same_name_are_kept_apart(browser, model, recording, maps, tmp_path):
+    contents = gather(model, recording, maps)
+    contents.facts["channels"] = ["twin"] * 12
+    contents.facts["variables"] = [{**variable, "name": "twin"} for variable in contents.facts["variables"]]
+    opened = Opened(browser, write_page(contents, tmp_path / "twins.html"))
+    buttons = opened.page.locator("#channel-table tbody button")
+    seen = set()
+    for k in range(12):
+        buttons.nth(k).click()
+        seen.add(opened.page.get_attribute("tr[aria-selected=true]", "data-channel"))
+    assert len(seen) == 12 and opened.trouble == []
+    opened.context.close()
+
+
+def test_a_comparison_is_accessible_and_needs_no_script(browser, model, carries, tmp_path):
+    runs = {
+        name: Run(model, made_up_maps(model, carries, seed)) for seed, name in enumerate(("monday", SCRIPT, ""))
+    }
+    file = write_comparison(runs, tmp_path / "compare.html")
+    context = browser.new_context(viewport=PHONE, color_scheme="dark", java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert (
+        page.locator("table").count() == 4
+        and SCRIPT in page.inner_text("body")
+        and "(empty name)" in page.inner_text("body")
+    )
+    context.close()
+    context = browser.new_context(viewport=PHONE, color_scheme="dark")
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth && window.hacked === undefined")
+    found = axe.Axe().run(page)
+    serious = [v for v in found.response["violations"] if v["impact"] in ("serious", "critical")]
+    assert not serious, [(v["id"], v["help"], v["nodes"][0]["html"]) for v in serious]
+    if folder := os.environ.get("ASCRIBO_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "compare-390-dark.png", full_page=True)
+    context.close()
+
+
+@pytest.mark.slow
+def test_a_large_report_is_small_and_quick(browser, tmp_path):
+    """500 channels over 100,000 time steps: written in 30 s, 8 MB, usable within 2 s of being opened."""
+    rng = np.random.default_rng(0)
+    walks = {f"v{k}": np.cumsum(rng.normal(size=100_000)) % 100 for k in range(4)}
+    recording = asc.Recording(rng.normal(size=(100_000, 500)).astype(np.float32), walks)
+    spaces = {"place": asc.Follow(["v0", "v1"], 3), "speed": asc.Follow("v2", 1), "rest": asc.Time(2)}
+    model = fit(recording, spaces, steps=5)
+    maps = made_up_maps(model, rng.random((3, 500)) < 0.3, blocks=40)
+    began = time.monotonic()
+    file = model.report(recording, tmp_path / "large.html", maps=maps)
+    written, size = time.monotonic() - began, file.stat().st_size / 1e6
+    context = browser.new_context(viewport=DESKTOP)
+    page = context.new_page()
+    began = time.monotonic()
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready=yes]", state="attached")
+    page.locator("#channel-table tbody button").first.click()
+    page.fill("#search", "channel499")
+    assert names(page) == ["channel499"]
+    usable = time.monotonic() - began
+    context.close()
+    print(f"written in {written:.1f} s, {size:.2f} MB, usable after {usable:.2f} s")
+    assert written < 30 and size < 8 and usable < 2
