@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import ascribo as asc
+from ascribo.attribution.maps import AttributionMaps
 from ascribo.report.problems import find_problems, variables_that_go_together, variables_that_lag
 from ascribo.report.words import answer, fit_verdict, overall
 
@@ -74,7 +75,12 @@ def test_missing_and_silent_channels_and_a_space_at_chance(recording, model, map
     found = find_problems(changed, asc.Recording(X, recording.variables), maps, None, [])
     titles = {p["title"]: p["grade"] for p in found}
     assert titles["50% of the time steps left out for side"] == "care"
-    assert titles["1 nearly silent channel"] == "note" and titles["rest is at chance"] == "bad"
+    assert titles["1 nearly silent channel"] == "note" and titles["rest is at chance"] == "note"
+    lone = AttributionMaps(
+        None, maps.by_space, "unique_variance", undecided={"position": "", "side": ""}, blocks=maps.blocks
+    )
+    found = find_problems(changed, asc.Recording(X, recording.variables), lone, None, [])
+    assert {p["title"]: p["grade"] for p in found}["rest is at chance"] == "bad"  # there is no other answer
     assert all(p["do"] for p in found)
 
 
@@ -84,10 +90,22 @@ def test_verdicts():
     assert fit_verdict({**row, "collapsed": True})[0] == "bad"
     assert fit_verdict({**row, "bits_low": -0.1})[0] == "care"
     assert fit_verdict({**row, "held_out": False})[0] == "care"
-    space = {"name": "place", "variables": ["x"], "tested": True, "refused": "", "undecided": ""}
+    space = {
+        "name": "place",
+        "variables": ["x"],
+        "tested": True,
+        "refused": "",
+        "undecided": "",
+        "collapsed": False,
+    }
     rest = {**space, "name": "rest", "variables": []}
     problem = {"grade": "care", "title": "one thing", "text": "", "do": ""}
-    assert overall([space], [])[0] == "good"
+    assert overall([space], []) == (
+        "good",
+        "No serious problem was found: the fit is above chance on time it has not seen.",
+    )
+    assert overall([space], [], seeds=2)[1].endswith("not seen, and seeds agree.")
+    assert "at chance for rest" in overall([space, {**rest, "collapsed": True}], [])[1]
     assert overall([space], [{**problem, "grade": "note"}])[0] == "good"
     assert overall([space], [problem]) == ("care", "1 thing to look at first: one thing.")
     assert overall([space], [problem, {**problem, "grade": "bad"}])[0] == "bad"

@@ -70,7 +70,7 @@ def gather(
     of_spaces = [_space(name, spaces[name], model, maps, calls, recording) for name in names]
     for space in of_spaces:
         space["answer"] = answer(space, maps.by_space.sizes["channel"], q)
-    grade, why = overall(of_spaces, problems)
+    grade, why = overall(of_spaces, problems, model.model_.seeds)
     print_of, title = fingerprint(recording), title or question(of_spaces)
     words = {
         "title": title,

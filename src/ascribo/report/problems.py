@@ -6,7 +6,7 @@ A problem is a dict: grade ("bad", "care" or "note"), title, text, and do, what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,12 @@ def find_problems(
 ) -> list[Problem]:
     """All that was found, the gravest first. recording : with the channels that the model uses."""
     spaces = model.model_.spaces
+    unknown = {*maps.undecided, *maps.refused}
+    decided = any(spaces[name].variables for name in maps.tested if name not in unknown)
+    collapsed = {r["space"] for r in model.goodness_of_fit_.to_dict("records") if r["collapsed"]}
     found = [
-        *_of_the_fit(model, agreement),
-        *_of_the_test(maps, calls),
+        *_of_the_fit(model, agreement, decided),
+        *_of_the_test(maps, calls, collapsed),
         *_of_the_recording(model, recording),
         *_of_variables(spaces, recording),
     ]
@@ -63,17 +66,24 @@ def _problem(grade: str, title: str, text: str, do: str) -> Problem:
     return {"grade": grade, "title": title, "text": text, "do": do}
 
 
-def _of_the_fit(model: ContrastiveEmbedding, agreement: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _of_the_fit(
+    model: ContrastiveEmbedding, agreement: Sequence[Mapping[str, Any]], decided: bool
+) -> Iterator[Problem]:
+    """decided : whether there is a space with variables that was tested."""
     for row in model.goodness_of_fit_.to_dict("records"):
         name, space = short(row["space"]), model.model_.spaces[row["space"]]
         if row["collapsed"]:
-            tested = bool(space.variables)
+            variables = bool(space.variables)
             yield _problem(
-                "care" if tested else "bad",
+                "note" if variables or decided else "bad",
                 f"{name} is at chance",
                 "On time that was held out, this part of the embedding tells no more than chance. "
-                + ("Calls for it rest on its variables, not on the embedding." if tested else "It has no map."),
-                "Check that variables and channels are aligned; try fewer dimensions or a longer recording.",
+                + (
+                    "Calls for it rest on its variables, not on the embedding."
+                    if variables
+                    else "It has no map. Perhaps nothing else moves smoothly in time; calls for variables stand."
+                ),
+                "To use its embedding, try fewer dimensions, more seeds or a longer recording.",
             )
         elif not model.model_.usable[:, list(model.model_.spaces).index(row["space"])].all():
             yield _problem(
@@ -107,7 +117,10 @@ def _of_the_fit(model: ContrastiveEmbedding, agreement: Sequence[Mapping[str, An
             )
 
 
-def _of_the_test(maps: AttributionMaps, calls: pd.DataFrame | None) -> Iterator[Problem]:
+def _of_the_test(
+    maps: AttributionMaps, calls: pd.DataFrame | None, collapsed: Collection[str]
+) -> Iterator[Problem]:
+    """collapsed : spaces at chance, of which this is said already."""
     for what, reasons in (("has no test", maps.untested), ("could not be decided", maps.undecided)):
         for name, why in reasons.items():
             yield _problem("care", f"{short(name)} {what}", f"{_sentence(why)}", "Read its scores as a first look.")
@@ -117,6 +130,8 @@ def _of_the_test(maps: AttributionMaps, calls: pd.DataFrame | None) -> Iterator[
                 what, _, do = text.rpartition(". ")
                 yield _problem("care", f"{short(name)}: {kind}", _sentence(what or do), _sentence(do))
     for name, why in maps.refused.items():
+        if name in collapsed:
+            continue
         yield _problem("bad", f"{short(name)} has no map", _sentence(why), "Leave it out, or change its space.")
     if maps.rank_deficient > 0.5:
         yield _problem(

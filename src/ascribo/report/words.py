@@ -97,8 +97,8 @@ def question(spaces: Sequence[dict[str, Any]]) -> str:
     return f"Which channels carry {listed(names)}?"
 
 
-def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]]) -> Verdict:
-    """Whether to trust the report, and why, in one sentence."""
+def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]], seeds: int = 1) -> Verdict:
+    """Whether to trust the report, and why, in a sentence or two. seeds : number of models that were compared."""
     decided = [s for s in spaces if s["tested"] and not s["refused"] and not s["undecided"]]
     bad = [p for p in problems if p["grade"] == "bad"]
     care = [p for p in problems if p["grade"] == "care"]
@@ -111,10 +111,14 @@ def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]]
         return "bad", f"{_count(bad, 'serious problem')}: {listed([p['title'] for p in bad])}."
     if care:
         return "care", f"{_count(care, 'thing')} to look at first: {listed([p['title'] for p in care])}."
-    return "good", (
-        "The fit is above chance on time it has not seen, seeds agree, and none of the problems that are "
-        "looked for was found."
-    )
+    lost = [short(s["name"], 24) for s in spaces if s["collapsed"]]
+    if lost:
+        return "good", (
+            f"No serious problem was found. The embedding is at chance for {listed(lost)}, which calls for "
+            "variables do not rest on."
+        )
+    agree = ", and seeds agree" if seeds > 1 else ""
+    return "good", f"No serious problem was found: the fit is above chance on time it has not seen{agree}."
 
 
 def _count(problems: Sequence[object], what: str) -> str:
