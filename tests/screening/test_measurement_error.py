@@ -24,6 +24,11 @@ def test_the_variance_of_white_noise_is_found(share):
     assert noise[0] == pytest.approx(share**2, rel=0.2) and noise[1] == 0
 
 
+def test_a_stimulus_that_is_drawn_anew_at_each_step_is_not_noise():
+    values = np.random.default_rng(0).normal(size=(4000, 1))
+    assert not measurement_noise(values, np.zeros(4000, int)).any()
+
+
 def test_jumps_to_and_fro_and_steady_motion_are_not_noise():
     rng = np.random.default_rng(1)
     a = process(rng)

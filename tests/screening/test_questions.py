@@ -63,3 +63,14 @@ def test_the_path_of_position_tells_velocity_and_not_the_other_way_round():
     rows = np.arange(4_000)
     assert path_tells(variable(speed), variable(place), first, last, rows)
     assert not path_tells(variable(place), variable(speed), first, last, rows)
+
+
+def test_fine_functions_tell_products_of_any_two_variables():
+    values = standardise(np.random.default_rng(0).normal(size=(4000, 3)))
+    first = np.zeros(4000, int)
+    own = Variable(values, False, earlier(first, 3), 3, True).fine_functions(np.arange(4000), 24)
+    design = np.c_[np.ones(4000), own]
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        goal = np.sin(1.5 * values[:, one]) * values[:, two]
+        left = goal - design @ np.linalg.lstsq(design, goal, rcond=None)[0]
+        assert left.var() < 0.1 * goal.var()

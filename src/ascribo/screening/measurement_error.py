@@ -13,6 +13,8 @@ PIECE, WIDE = 512, 96
 """Time steps of the pieces that spectra are averaged over, and of the smoother on either side."""
 LEAST = 0.002
 """Share of a variable's variance below which noise does not matter."""
+MOST = 0.5
+"""Share beyond which it is no noise on a variable, but a variable that is drawn anew at each time step."""
 
 
 def measurement_noise(values: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -38,7 +40,7 @@ def measurement_noise(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     (one, error), (two, _), (three, _) = turning(1), turning(2), turning(3)
     beyond = np.maximum(np.abs(two), np.abs(three))
     quiet = np.mean(change == 0, axis=0) < 0.5  # a variable that mostly stands still has no white noise
-    found = (one > CERTAIN * error) & (one > 4 * beyond) & (one > LEAST) & quiet
+    found = (one > CERTAIN * error) & (one > 4 * beyond) & (one > LEAST) & (one < MOST) & quiet
     return np.where(found, one, 0.0)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -44,6 +45,8 @@ COMPONENTS, INTERACTING = 12, 8
 USUAL_CHANGE = np.sqrt(2 * (1 - ALIKE))
 """Standard deviation of the change over the lag, of a variable of variance one."""
 CHANNELS_AT_ONCE = 64
+MOST_PAIRED = 4
+"""Variables of a space, any two of which are looked at together."""
 ENOUGH = 8_000
 """Time steps from which on the number of features is not limited; shorter recordings have fewer."""
 
@@ -64,7 +67,7 @@ class Variable:
     innovation: bool
     seldom: bool = False
     path: bool = True
-    _visited: dict[int, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
         """The values, or as many random mixtures of them as `most` if there are more."""
@@ -85,21 +88,29 @@ class Variable:
     def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Features that any function of the values is made of, as far as possible.
 
-        Of one or two variables these are piecewise linear ones with knots at their quantiles.
+        Of one variable these are piecewise linear ones with knots at its quantiles, of up to `MOST_PAIRED` ones
+        products of those of any two; of three and more smooth ones of all beside them.
         """
-        if self.categorical or self.values.shape[1] > 2:
+        columns = self.values.shape[1]
+        if self.categorical or columns > MOST_PAIRED:
             return self.functions(rows, count)
-        pieces = 2 * count if self.values.shape[1] == 1 else int(np.sqrt(6 * count))
+        pairs = list(combinations(range(columns), 2))
+        pieces = int(np.sqrt(6 * count / len(pairs))) if pairs else 2 * count
         knots = [np.unique(each[np.linspace(0, 240, pieces).astype(int)]) for each in self._quantiles.T]
         if min(map(len, knots)) < 3:
             return self.functions(rows, count)
-        if len(knots) == 1:
-            return np.concatenate([self.values[rows], hats(self.values[rows, 0], knots[0])], axis=1)
-        if count not in self._visited:  # the variables may keep to a part of the plane, as an angle does
-            self._visited[count] = np.flatnonzero(_products_of_hats(self.values, knots).any(0))
-        return np.concatenate(
-            [self.values[rows], _products_of_hats(self.values[rows], knots)[:, self._visited[count]]], axis=1
-        )
+        own = self.values[rows]
+        if not pairs:
+            return np.concatenate([own, hats(own[:, 0], knots[0])], axis=1)
+        cut = [own if columns == 2 else self.functions(rows, count)]
+        for one, two in pairs:
+            found = _products_of_hats(own[:, [one, two]], [knots[one], knots[two]])
+            key = count, one, two
+            if key not in self._visited:  # the variables may keep to a part of the plane, as an angle does
+                whole = _products_of_hats(self.values[:, [one, two]], [knots[one], knots[two]])
+                self._visited[key] = np.flatnonzero(whole.any(0))
+            cut.append(found[:, self._visited[key]])
+        return np.concatenate(cut, axis=1)
 
 
 def _products_of_hats(values: np.ndarray, knots: list[np.ndarray]) -> np.ndarray:
