@@ -182,14 +182,12 @@ def _score(data: Known, view: np.ndarray, glm: dict[str, np.ndarray] | None) -> 
     }
 
 
-def _kind(name: str) -> str:
-    """The row of the summary that a recording counts for."""
-    return f"{len(SITUATION)} situations" if name in SITUATION else name
-
-
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add the means of each embedding over the recordings of a kind, and the calls of real recordings."""
-    every = [{"recording": _kind(row["recording"]), **one} for row in result["rows"] for one in row["embeddings"]]
+    many = f"{len({row['recording'] for row in result['rows']} & SITUATION.keys())} situations"
+    kinds = [many if row["recording"] in SITUATION else row["recording"] for row in result["rows"]]
+    each = zip(kinds, result["rows"], strict=True)
+    every = [{"recording": kind, **one} for kind, row in each for one in row["embeddings"]]
     summary: list[Row] = []
     known = pd.DataFrame([one for one in every if "auroc" in one])
     if len(known):
