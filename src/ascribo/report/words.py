@@ -114,8 +114,8 @@ def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]]
     lost = [short(s["name"], 24) for s in spaces if s["collapsed"]]
     if lost:
         return "good", (
-            f"No serious problem was found. The embedding is at chance for {listed(lost)}, which calls for "
-            "variables do not rest on."
+            f"No serious problem was found. The embedding is at chance for {listed(lost)}; calls for variables do "
+            "not depend on it."
         )
     agree = ", and seeds agree" if seeds > 1 else ""
     return "good", f"No serious problem was found: the fit is above chance on time it has not seen{agree}."
