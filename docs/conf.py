@@ -35,6 +35,7 @@ os.environ.setdefault("ASCRIBO_QUICK", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 nb_execution_mode = "force"
 nb_execution_timeout = 600
+nb_execution_in_temp = True  # tutorials write files
 nb_execution_raise_on_error = True
 nb_execution_excludepatterns = []
 if not Path(os.environ.get("ASCRIBO_DATA", "")).is_dir() or not os.environ.get("ASCRIBO_DATA"):

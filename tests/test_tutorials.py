@@ -1,5 +1,6 @@
 """The tutorials run from top to bottom, briefly trained; only those that read real data need it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,22 @@ def test_tutorial(path, request, tmp_path, monkeypatch):
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     ).execute()  # raises with the cell and its error
     assert all(cell.get("execution_count") for cell in code)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.md")), ids=lambda path: path.stem)
+def test_tutorial_in_markdown(path, tmp_path, monkeypatch, fair_unique_variance, capsys):
+    cells = re.findall(r"```\{code-cell\}\n(.*?)```", path.read_text(), flags=re.DOTALL)
+    assert len(cells) >= 3
+    monkeypatch.setenv("ASCRIBO_QUICK", "1")
+    monkeypatch.chdir(tmp_path)
+    there: dict = {}
+    for cell in cells:
+        exec(compile(cell, str(path), "exec"), there)
+    calls = there["calls"]
+    if path.stem == "your-own-file":  # six units of each kind
+        called = calls[calls.called.eq(True)].groupby("space").channel.nunique()
+        assert called["position"] >= 5 and called["direction"] >= 5
+    assert list(tmp_path.rglob("report.html"))
 
 
 def test_one_tutorial_needs_no_data():
