@@ -41,6 +41,7 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.shared.summaries import summary
 from experiments.validation.established_methods import cross_validated_glm
 from experiments.validation.simple_methods import glm_with_history, least_squares_of_changes
+from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS, Situation, walk
 from experiments.validation.situations_further import FURTHER
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-FULL = {"situations": [*SITUATIONS, *FURTHER], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2026}
+FULL = {"situations": [*SITUATIONS, *FURTHER, *BLIND], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2026}
 QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (
     "hidden company",
@@ -105,7 +106,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
 
 def measure(situation: str, seed: int, stream: int, default: bool, null: bool) -> Row:
     """One recording, screened and given to the peers; `default`: and to the default; `null`: with a walk beside."""
-    data = {**SITUATIONS, **FURTHER}[situation](
+    data = {**SITUATIONS, **FURTHER, **BLIND}[situation](
         np.random.default_rng([stream, zlib.crc32(situation.encode()), seed])
     )
     recording, spaces, regressors = as_recording(data)

@@ -6,6 +6,7 @@ import pytest
 
 import ascribo as asc
 from experiments.validation.situations import as_recording
+from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS, walk
 
 SPACES = {"a": asc.Follow("a0", 1), "b": asc.Follow("b0", 1)}
@@ -15,7 +16,7 @@ def rates(name, seeds):
     """Mean false discovery proportion and power over recordings of a situation, and the kinds of notes."""
     out, kinds = [], []
     for seed in seeds:
-        data = SITUATIONS[name](np.random.default_rng(seed))
+        data = {**SITUATIONS, **BLIND}[name](np.random.default_rng(seed))
         recording, spaces, _ = as_recording(data)
         found = asc.screen(recording, spaces)
         called = np.concatenate([found.calls.loc[found.calls.space == s, "called"] for s in data.truth])
@@ -187,3 +188,18 @@ def test_errors_say_what_is_wrong():
         asc.screen(asc.Recording(X, table), SPACES, q=2)
     with pytest.raises(ValueError, match="no space with variables"):
         asc.screen(asc.Recording(X, table), {"rest": asc.Time(2)})
+
+
+def test_a_response_to_every_onset_is_no_response_to_the_label():
+    name = "every stimulus evokes the same response, whatever its label"
+    rate, power, _ = rates(name, range(2))
+    assert rate < 0.08 and power > 0.6
+    # with trials as epochs the onset is their start, and a slow variable must not be called for it
+    wrong, called = 0, 0
+    for seed in range(2):
+        data = BLIND[name](np.random.default_rng(seed))
+        variables = {"b": data.variables["b"][:, 0]}
+        recording = asc.Recording(data.channels, variables, epochs=np.arange(len(data.channels)) // 50)
+        calls = asc.screen(recording, {"b": asc.Follow("b", 1)}).calls["called"].to_numpy(bool)
+        wrong, called = wrong + (calls & ~data.truth["b"]).sum(), called + calls.sum()
+    assert called > 20 and wrong < 0.1 * called

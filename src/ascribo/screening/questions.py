@@ -45,6 +45,8 @@ COMPONENTS, INTERACTING = 12, 8
 USUAL_CHANGE = np.sqrt(2 * (1 - ALIKE))
 """Standard deviation of the change over the lag, of a variable of variance one."""
 CHANNELS_AT_ONCE = 64
+MANY = 20
+"""Epochs from which on the time since their start is conditioned on."""
 MOST_PAIRED = 4
 """Variables of a space, any two of which are looked at together."""
 ENOUGH = 8_000
@@ -242,6 +244,7 @@ class Question:
                 given += [values[self._past(rows, more)] for more in (1, 5)]
                 joint.append(values[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
+        given += [_clock(rows, start, self.count(24)) for start in self._starts()]
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
             past += [flat, waves(flat, self.count(24), 0.1, 1.5)]
@@ -259,6 +262,12 @@ class Question:
         """Waves of values (rows, k) of the space and those of all other spaces together."""
         everything = [own, *(other.narrow(8)[rows] for other in self.others.values())]
         return waves(np.concatenate(everything, axis=1), self.count(12), 0.3, 3.0, seed=1)
+
+    def _starts(self) -> list[np.ndarray]:
+        """What a response may be locked to that is not about the values: the start of each step's run of equal
+        values, where they change seldom, and of its epoch, where there are many."""
+        many = len(np.unique(self.first)) >= MANY
+        return [run_starts(self.space.values, self.first)] * self.space.seldom + [self.first] * many
 
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
         return np.maximum(rows - lag, self.first[rows])
@@ -283,6 +292,13 @@ class Question:
             change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
             out.append(0.5 * waves(change, self.count(6), 0.5, 3.0))
         return np.concatenate(out, axis=1)
+
+
+def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
+    """Any function of the time since a start, with knots at its quantiles. start : (time,), that of each step."""
+    since = np.log1p(np.arange(len(start)) - start)
+    knots = np.unique(np.quantile(since, np.linspace(0, 1, 2 * count)))
+    return hats(since[rows], knots) if len(knots) > 2 else np.zeros((len(rows), 0))
 
 
 def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
