@@ -83,7 +83,8 @@ def of_maps(model, data, methods=None, **options):
         maps = model.attribute(data, method=method, **options, **({} if unique else {"samples": 100}))
         found[method] = {"by_space": maps.by_space, "by_epoch": maps.by_epoch(), "table": maps.to_frame()}
         found[method] |= {"over_time": maps.over_time(100, 140, 8), "where": maps.where(high).by_space}
-        found[method] |= {"blocks": maps.blocks} if unique else {"by_dimension": maps.by_dimension}
+        parts = {"blocks": maps.blocks, "tests": maps.tests} if unique else {"by_dimension": maps.by_dimension}
+        found[method] |= {name: part for name, part in parts.items() if part is not None}
         found[method] |= {"calls": maps.calls()} if unique else {"left out": maps.rank_deficient}
     return found
 

@@ -130,6 +130,17 @@ def test_missing_values_are_left_out():
     assert np.isfinite(found.calls["p"]).all()
 
 
+def test_the_time_within_a_trial_can_be_asked_about():
+    """It is the clock of the epochs, which is conditioned on otherwise."""
+    rng = np.random.default_rng(0)
+    ramp = (np.arange(6000) % 100) / 100
+    X = rng.normal(size=(6000, 8))
+    X[:, :4] += np.exp(-np.square((ramp[:, None] - [0.2, 0.4, 0.6, 0.8]) / 0.1))
+    recording = asc.Recording(X, pd.DataFrame({"a0": ramp}), epochs=np.arange(6000) // 100)
+    found = asc.screen(recording, {"a": asc.Follow("a0", 1)})
+    assert set(range(4)) <= set(called(found, "a")) and "time in trial" in {note.kind for note in found.notes}
+
+
 def test_values_missing_here_and_there_are_not_taken_for_measurement_error():
     X, table = small()
     table.loc[np.random.default_rng(3).random(len(table)) < 0.05, "a0"] = np.nan

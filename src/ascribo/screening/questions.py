@@ -47,6 +47,8 @@ USUAL_CHANGE = np.sqrt(2 * (1 - ALIKE))
 CHANNELS_AT_ONCE = 64
 MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
+CLOCK_LEAVES = 0.2
+"""Share of a variable that the time since an epoch's start leaves, below which it is that time, more or less."""
 MOST_PAIRED = 4
 """Variables of a space, any two of which are looked at together."""
 ENOUGH = 8_000
@@ -244,7 +246,7 @@ class Question:
                 given += [values[self._past(rows, more)] for more in (1, 5)]
                 joint.append(values[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
-        given += [_clock(rows, start, self.count(24)) for start in self._starts()]
+        given += [_clock(rows, start, self.count(24)) for start in self._starts]
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
             past += [flat, waves(flat, self.count(24), 0.1, 1.5)]
@@ -263,10 +265,21 @@ class Question:
         everything = [own, *(other.narrow(8)[rows] for other in self.others.values())]
         return waves(np.concatenate(everything, axis=1), self.count(12), 0.3, 3.0, seed=1)
 
+    @cached_property
+    def is_time_in_epoch(self) -> bool:
+        """Whether the time since the start of the epoch tells the space: then it cannot be conditioned on."""
+        if len(np.unique(self.first)) < MANY:
+            return False
+        rows = np.arange(0, len(self.first), max(1, len(self.first) // 5_000))
+        clock, own = _clock(rows, self.first, 24), self.space.narrow(8)[rows]
+        left = own - clock @ np.linalg.lstsq(clock, own, rcond=None)[0] if clock.shape[1] else own
+        return bool(np.square(left).sum() < CLOCK_LEAVES * np.square(own - own.mean(0)).sum())
+
+    @cached_property
     def _starts(self) -> list[np.ndarray]:
         """What a response may be locked to that is not about the values: the start of each step's run of equal
         values, where they change seldom, and of its epoch, where there are many."""
-        many = len(np.unique(self.first)) >= MANY
+        many = len(np.unique(self.first)) >= MANY and not self.is_time_in_epoch
         return [run_starts(self.space.values, self.first)] * self.space.seldom + [self.first] * many
 
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:

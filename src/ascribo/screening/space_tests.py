@@ -46,6 +46,10 @@ A_CHANGE = (
     "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
     "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
 )
+TIME_IN_TRIAL = (
+    "the time since the start of an epoch tells most of it: whatever is locked to that start goes along with it, "
+    "and channels that carry that are called for it. Vary it from epoch to epoch."
+)
 HIDDEN_COMPANY = (
     "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
     "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
@@ -197,6 +201,8 @@ class _Everything:
                 others[other] = replace(each, path=False)
                 notes.append(Note(name, "a change", A_CHANGE.format(other=other)))
         question, left = self._residuals(name, others, same, blocks, notes)
+        if question.is_time_in_epoch:
+            notes.append(Note(name, "time in trial", TIME_IN_TRIAL))
         test = _test(name, question, left, blocks, self.flips)
         self._note(test, variable, notes)
         level = level_scores(variable, self.scores, blocks)
