@@ -68,7 +68,6 @@ UNANSWERABLE = (
     "velocity of a is hidden",
     "a follows a hidden latent",
     "two noisy trackers of one thing",
-    "trials alike, with a hidden clock",
     "position and heading in a box",
 )
 """Situations in which no test of the data can tell: there a warning in 95% of recordings is enough."""
