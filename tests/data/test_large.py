@@ -91,11 +91,12 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
     import ascribo as asc
     from ascribo.attribution.unique_variance import design, score
     from ascribo.model import fitting
+    from ascribo.screening import space_tests
 
     torch.set_num_threads(1)
     quick = form == "quick"
     if quick:  # as large a part of 200 MB as the usual 100,000 steps are of 10 GB
-        fitting.DECODED = design.MOST_TIME_STEPS = 5_000
+        fitting.DECODED = design.MOST_TIME_STEPS = space_tests.MOST_TIME_STEPS = 5_000
         score.MOST_TRAINING_STEPS = 30
     spaces = {"x": asc.Follow("x", dim=2), "rest": asc.Time(dim=2)}
     model = asc.ContrastiveEmbedding(

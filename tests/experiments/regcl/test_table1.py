@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import studentized_range
 
-from ascribo import figures
 from ascribo.cli import main
 from ascribo.training.dispatch import train_many
 from benchmarks import grid
@@ -75,7 +74,7 @@ def test_what_is_written(done):
 
 def test_rows_of_another_machine_can_be_concluded(done, tmp_path, monkeypatch):
     out, result = done
-    monkeypatch.setattr(figures, "_figure", no_matplotlib)
+    monkeypatch.setattr("ascribo.figures.style.new_figure", no_matplotlib)
     bare = {
         k: v for k, v in json.loads((out / "table1.json").read_text()).items() if k not in ("cells", "statistics")
     }
