@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -63,7 +62,9 @@ def train(
     shares = [[int(seed)] for seed in seeds] if on_host else [list(seeds)]
     files = [None if checkpoint is None else checkpoint_file(checkpoint, own) for own in shares]
     stacks = [([problem] * len(own), own, settings, file) for own, file in zip(shares, files, strict=True)]
-    return side_by_side(_in_processes(stacks, processes, progress))
+    # the problem is sent to each process once
+    parts = [[stacks[k] for k in part] for part in np.array_split(np.arange(len(stacks)), processes)]
+    return side_by_side([trained for part in _in_processes(parts, processes, progress) for trained in part])
 
 
 def train_many(
@@ -92,7 +93,8 @@ def train_many(
         plan = replace(settings, schedule=Each(tuple(own)) if graphs else own[0])
         work.append(([problems[k] for k in members], [seeds[k] for k in members], plan, None))
     trained: dict[int, Trained] = {}
-    for members, stack in zip(stacks, _in_processes(work, jobs, progress), strict=True):
+    done = _in_processes([[each] for each in work], jobs, progress)
+    for members, (stack,) in zip(stacks, done, strict=True):
         for place, number in enumerate(members):
             trained[number] = _model(stack, place)
     return [trained[number] for number in range(len(problems))]
@@ -133,25 +135,27 @@ def _processes(n_jobs: int | None, settings: Settings) -> int:
     return effective_n_jobs(n_jobs) if on_host and n_jobs is not None else 1
 
 
-def _in_processes(work: Sequence[Work], processes: int, progress: bool) -> list[Trained]:
-    """All stacks, spread over processes. They advance side by side, so only the first shows its bar."""
-    workers = min(processes, len(work))
+def _in_processes(parts: Sequence[Sequence[Work]], processes: int, progress: bool) -> list[list[Trained]]:
+    """All stacks, spread over processes, those of a part one after the other. Parts advance side by side, so only
+    the first shows its bars."""
+    workers = min(processes, len(parts))
     if workers <= 1:
-        return [_train_stack(*stack, progress) for stack in work]
-    tasks = [(*stack, progress and number == 0) for number, stack in enumerate(work)]
-    folder = next((file.parent for *_, file in work if file is not None), None)
+        return [[_train_stack(*stack, progress) for stack in part] for part in parts]
+    folder = next((file.parent for part in parts for *_, file in part if file is not None), None)
     with stops_cleanly(folder):
-        found = in_processes(_train_in_worker, tasks, workers)
-    done = [stack for stack in found if stack is not None]
-    if folder is not None and len(done) < len(work):
+        found = in_processes(
+            _train_in_worker, [(part, progress and number == 0) for number, part in enumerate(parts)], workers
+        )
+    done = [part for part in found if part is not None]
+    if folder is not None and len(done) < len(parts):
         raise Interrupted.kept_in(folder, "")
     return done
 
 
-def _train_in_worker(*given: Any) -> Trained | None:
+def _train_in_worker(part: Sequence[Work], progress: bool) -> list[Trained] | None:
     """None if it was interrupted: an exception would end the other workers before they have kept their state."""
     try:
-        return _train_stack(*given)
+        return [_train_stack(*stack, progress) for stack in part]
     except Interrupted:
         return None
 
