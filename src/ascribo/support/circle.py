@@ -5,7 +5,7 @@ A period of 0 stands for a variable that is not circular, which stays as it is.
 
 from __future__ import annotations
 
-from typing import overload
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 __all__ = ["check_period", "short_way", "wrap"]
 
+Change = TypeVar("Change", np.ndarray, Tensor)
 JUMPS = 0.05
 """Share of the steps of an unwrapped variable that may exceed half a turn: edges of epochs, missing samples."""
 
@@ -77,11 +78,7 @@ def wrap(values: np.ndarray, period: np.ndarray | float, low: float = 0.0) -> np
     return np.where(turned >= low + period, low, turned)  # mod may round up to a full turn
 
 
-@overload
-def short_way(change: np.ndarray, period: np.ndarray | float) -> np.ndarray: ...
-@overload
-def short_way(change: Tensor, period: Tensor) -> Tensor: ...
-def short_way(change: np.ndarray | Tensor, period: np.ndarray | float | Tensor) -> np.ndarray | Tensor:
+def short_way(change: Change, period: np.ndarray | float | Tensor) -> Change:
     """Changes (..., k) the short way round: from minus half a turn to half a turn.
 
     period : one number, or one for each of the k columns; a tensor if `change` is one.
@@ -93,4 +90,5 @@ def short_way(change: np.ndarray | Tensor, period: np.ndarray | float | Tensor) 
         turn = torch.as_tensor(period, dtype=change.dtype, device=change.device)
         turns = (change / torch.where(turn > 0, turn, torch.inf)).round()
         return change - turn * turns
-    return change - period * np.round(change / np.where(np.asarray(period) > 0, period, np.inf))
+    turn = np.asarray(period)
+    return change - turn * np.round(change / np.where(turn > 0, turn, np.inf))
