@@ -10,7 +10,6 @@ above it. `whole` compares all dimensions in the loss of the `Time` space, as th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +82,8 @@ def score(case: Case, data: BoxRecording, model: FittedModel, unique: Any) -> Ro
     return {"maps": found, "r2": box_models.recovered_latents(case, data, model)}
 
 
-STUDY = replace(
-    box_models.box_study(score, together=box_models.nothing_together), one_scale=True, encoder=box_models.encoder
+STUDY = box_models.box_study(
+    score, together=box_models.nothing_together, one_scale=True, encoder=box_models.encoder
 )
 
 

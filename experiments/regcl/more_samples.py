@@ -8,7 +8,6 @@ how well the latents are recovered (R² of a linear map).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -45,8 +44,8 @@ def score(case: Case, data: BoxRecording, model: FittedModel, unique: Any) -> Ro
     return box_models.score_observed(case, data, model, {}, entries=PAPERS, channels=CHANNELS)
 
 
-STUDY = replace(
-    box_models.box_study(score, together=box_models.nothing_together), one_scale=True, encoder=box_models.encoder
+STUDY = box_models.box_study(
+    score, together=box_models.nothing_together, one_scale=True, encoder=box_models.encoder
 )
 
 
