@@ -3,9 +3,9 @@
 To add one, write its module here and import it below (or write it elsewhere and import it there):
 
 - a *file format* is a function from a path to a DataFrame, to a dict of arrays, or to a `Recording`, under
-  `@file_format(".ending")`: see `tables.py`, `arrays.py`, `nwb.py`;
+  `@file_format(".ending")`: see `table_files.py`, `array_files.py`, `nwb.py`;
 - a *format with time stamps* is a `TimeSeriesFormat` given to `register_time_series`: see `pynapple.py`.
-  `series.py` makes recordings from events and from samples with time stamps, bins and all.
+  `timed_series.py` makes recordings from events and from samples with time stamps, bins and all.
 """
 
 from . import array_files, table_files
