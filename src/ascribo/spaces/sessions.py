@@ -55,7 +55,8 @@ class Across(Protocol):
         ...
 
     def keep(self, session: int) -> np.ndarray | None:
-        """What must be kept of a session so that others can later be trained against single steps of it."""
+        """What must be kept of a session, beside the variables of single time steps, so that others can later be
+        trained against it; `Member.kept` hands it back. None: nothing."""
         ...
 
 
