@@ -15,6 +15,7 @@ __all__ = [
     "components",
     "dummies",
     "earlier",
+    "epoch_starts",
     "fill_missing",
     "hats",
     "normal_scores",
@@ -22,6 +23,9 @@ __all__ = [
     "trend",
     "waves",
 ]
+
+PIECE = 32
+"""Time steps of the pieces that exponential averages are computed in."""
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
@@ -83,8 +87,9 @@ def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 def trend(rows: np.ndarray, steps: int, count: int) -> np.ndarray:
-    """Slow cosines of time at some time steps of `steps`: (rows, count)."""
-    return np.cos(np.pi * np.arange(1, count + 1) * (rows[:, None] + 0.5) / steps) * np.sqrt(2)
+    """Slow cosines of time at some time steps of `steps`: (rows, count) float32."""
+    phase = (np.pi / steps * np.arange(1, count + 1) * (rows[:, None] + 0.5)).astype(np.float32)
+    return np.cos(phase, out=phase) * np.float32(np.sqrt(2))
 
 
 def fill_missing(values: np.ndarray, known: np.ndarray, first: np.ndarray, between: bool) -> np.ndarray:
@@ -120,6 +125,15 @@ def earlier(first: np.ndarray, lag: int) -> np.ndarray:
     return np.maximum(np.arange(len(first)) - lag, first)
 
 
+def epoch_starts(first: np.ndarray) -> np.ndarray:
+    """The first time steps of all epochs.
+
+    >>> epoch_starts(np.array([0, 0, 0, 3, 3]))
+    array([0, 3])
+    """
+    return np.flatnonzero(first == np.arange(len(first)))
+
+
 def normal_scores(channels: np.ndarray) -> np.ndarray:
     """Each channel's ranks as quantiles of a normal distribution, ties in the middle: (time, channel) float32.
 
@@ -152,20 +166,46 @@ def components(channels: np.ndarray, count: int) -> np.ndarray:
 
 
 def averages(values: np.ndarray, decay_times: Sequence[float], first: np.ndarray) -> np.ndarray:
-    """Exponential averages of the past up to now, within epochs: (time, k, decay times) float32.
+    """Exponential averages of the past up to now, within epochs: (decay times, time, k) float32.
 
     decay_times : in time steps; at an epoch's first step the average is the value there.
+
+    >>> averages(np.array([[0.0], [0.0], [8.0]]), (1 / np.log(2),), np.zeros(3, int)).ravel()
+    array([0., 0., 4.], dtype=float32)
     """
-    out = np.empty((len(decay_times), values.shape[1], len(values)), dtype=np.float32)
-    rows = np.ascontiguousarray(values.T, dtype=np.float32)
-    starts = np.unique(first)
+    out = np.empty((len(decay_times), *values.shape), dtype=np.float32)
+    values = values.astype(np.float32, copy=False)
+    starts = epoch_starts(first)
     for a, b in zip(starts, [*starts[1:], len(first)], strict=True):
-        for k, tau in enumerate(decay_times):
-            decay = np.exp(-1 / tau, dtype=np.float32)
-            weights, feedback = np.array([1 - decay]), np.array([1, -decay])
-            begin = decay * rows[:, a : a + 1]
-            out[k, :, a:b] = signal.lfilter(weights, feedback, rows[:, a:b], axis=1, zi=begin)[0]
-    return np.ascontiguousarray(out.transpose(2, 1, 0))
+        for each, tau in zip(out, decay_times, strict=True):
+            _average(values[a:b], tau, each[a:b])
+    return out
+
+
+def _average(values: np.ndarray, tau: float, out: np.ndarray) -> None:
+    """One epoch: products with a triangular matrix within pieces of time, to which goes what came before each."""
+    decay = np.exp(-1 / tau)
+    within, fades = _fading(decay)
+    whole = len(values) - len(values) % PIECE
+    pieces = out[:whole].reshape(-1, PIECE, values.shape[1])
+    np.matmul(within, values[:whole].reshape(pieces.shape), out=pieces)
+    rest = len(values) - whole
+    out[whole:] = within[:rest, :rest] @ values[whole:]
+    # the average at the end of each piece, to which what came before counts too
+    ends = np.concatenate([values[:1], pieces[:, -1]])
+    ends = signal.lfilter([1.0], [1.0, -(decay**PIECE)], ends, axis=0).astype(np.float32)
+    pieces += fades[:, None] * ends[:-1, None]
+    out[whole:] += fades[:rest, None] * ends[-1]
+
+
+@lru_cache(maxsize=64)
+def _fading(decay: float) -> tuple[np.ndarray, np.ndarray]:
+    """What each step of a piece adds to the average at each later one, (PIECE, PIECE), and what the average before
+    the piece does, (PIECE,)."""
+    powers = decay ** np.arange(PIECE + 1)
+    back = np.subtract.outer(np.arange(PIECE), np.arange(PIECE))
+    within = np.where(back >= 0, (1 - decay) * powers[np.abs(back)], 0.0)
+    return within.astype(np.float32), powers[1:].astype(np.float32)
 
 
 def dummies(values: np.ndarray, most: int) -> np.ndarray:

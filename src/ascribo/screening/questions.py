@@ -17,7 +17,8 @@ from itertools import combinations
 import numpy as np
 
 from ..support.compute import in_threads
-from .features import averages, components, earlier, hats, trend, waves
+from .features import averages, components, earlier, epoch_starts, hats, trend, waves
+from .regression import Parts, put_together
 
 __all__ = [
     "History",
@@ -42,9 +43,9 @@ DECAY_TIMES = (1.0, 4.0, 15.0)
 """Time steps over which the past of the channels is averaged."""
 COMPONENTS, INTERACTING = 12, 8
 """Principal components of the channels whose past is conditioned on, and those in products with variables."""
-USUAL_CHANGE = np.sqrt(2 * (1 - ALIKE))
+USUAL_CHANGE = np.float32(np.sqrt(2 * (1 - ALIKE)))
 """Standard deviation of the change over the lag, of a variable of variance one."""
-CHANNELS_AT_ONCE = 64
+CHANNELS_AT_ONCE = 32
 MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
 CLOCK_LEAVES = 0.2
@@ -79,6 +80,11 @@ class Variable:
             return self.values
         mix = np.random.default_rng(5).standard_normal((self.values.shape[1], most))
         return self.values @ (mix / np.sqrt(self.values.shape[1]))
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The values, or mixtures of them, of up to eight columns, in single precision."""
+        return self.narrow(8).astype(np.float32)
 
     @cached_property
     def _quantiles(self) -> np.ndarray:
@@ -172,26 +178,41 @@ def channel_history(
     """The past of the channels at the time steps `index`, by principal components or by a view (time, k)."""
     if view is None:
         view = components(scores, max(3, round(COMPONENTS * min(1, len(first) / ENOUGH))))
-    return History(averages(view, DECAY_TIMES, first)[index])
+    return History(np.ascontiguousarray(averages(view, DECAY_TIMES, first)[:, index].transpose(1, 2, 0)))
 
 
 def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:
     """The channels less what their own past says, by fits to the other blocks: (time, channel) float32."""
-    out = scores.copy()
+    out = np.empty_like(scores)
+    out[:] = scores
+    small = 1e-3 * len(scores) * np.eye(len(DECAY_TIMES))
 
     def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
-        own = averages(scores[:, part], DECAY_TIMES, first)[index]
-        gram = np.stack([np.einsum("tcs,tcr->csr", own[b], own[b], optimize=True) for b in blocks]).astype(float)
-        cross = np.stack([np.einsum("tcs,tc->cs", own[b], scores[b, part], optimize=True) for b in blocks])
-        small = 1e-3 * len(scores) * np.eye(len(DECAY_TIMES))
-        for k, b in enumerate(blocks):
-            right = (cross.sum(0) - cross[k]).astype(float)[..., None]
-            weights = np.linalg.solve(gram.sum(0) - gram[k] + small, right)[..., 0]
-            out[b, part] -= np.einsum("tcs,cs->tc", own[b], weights)
+        own = averages(scores[:, part], DECAY_TIMES, first)[:, index]
+        inside = [own[:, _span(rows)] for rows in blocks]
+        goals = [scores[_span(rows), part] for rows in blocks]
+        gram = np.stack([[[_dots(x, y) for x in each] for y in each] for each in inside])  # (block, s, s, channel)
+        cross = np.stack([[_dots(x, goal) for x in each] for each, goal in zip(inside, goals, strict=True)])
+        for k, (rows, each) in enumerate(zip(blocks, inside, strict=True)):
+            others = (gram.sum(0) - gram[k]).transpose(2, 0, 1) + small
+            weights = np.linalg.solve(others, (cross.sum(0) - cross[k]).T[..., None])[..., 0]
+            for x, weight in zip(each, weights.T.astype(np.float32), strict=True):
+                out[_span(rows), part] -= x * weight
 
     in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
     return out
+
+
+def _span(rows: np.ndarray) -> slice | np.ndarray:
+    """The same time steps, as a slice if they follow on each other: nothing is copied then."""
+    a, b = int(rows[0]), int(rows[-1]) + 1
+    return slice(a, b) if b - a == len(rows) else rows
+
+
+def _dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Sums of products over time of columns: (column,)."""
+    return np.einsum("tc,tc->c", left, right).astype(float)
 
 
 @dataclass(frozen=True)
@@ -216,59 +237,53 @@ class Question:
         """So many features, or fewer in a short recording."""
         return max(2, round(number * min(1, len(self.first) / ENOUGH)))
 
-    def parts(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What is conditioned on (of variables; of the channels' past), features of the space, channels."""
-        given, past, joint = (
-            [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)],
-            [np.zeros((len(rows), 0))],
-            [],
-        )
+    def parts(self, rows: np.ndarray) -> Parts:
+        """All that the regressions are made of, at some time steps."""
+        given, past, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], [], []
         around = (*AROUND, self.reach) if self.reach else AROUND
         for other in self.others.values():
-            values = other.narrow(8)
             given.append(other.fine_functions(rows, self.count(24)))
-            joint.append(values[rows])
+            joint.append(other.columns[rows])
             if not other.path:
                 continue
-            given += [values[self._before(rows, lag)] for lag in around]
-            given += [values[self._after(rows, lag)] for lag in around]
+            given += [other.columns[self._before(rows, lag)] for lag in around]
+            given += [other.columns[self._after(rows, lag)] for lag in around]
             if self.reach and not other.categorical:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
-                given += [waves(values[index], self.count(8), 0.5, 6.0) for index in shifted]
+                given += [waves(other.columns[index], self.count(8), 0.5, 6.0) for index in shifted]
         if len(self.others) > 1:  # what the joint waves among the features have of the other spaces alone
-            given.append(self._joint_waves(np.zeros_like(self.space.narrow(8)[rows]), rows))
+            given.append(self._joint_waves(np.zeros_like(self.space.columns[rows]), rows))
         if self.space.innovation:
             index = self._past(rows, 0)
             others = [other for other in self.others.values() if other.path]
             for each in (self.space, *others, *self.same.values()):
-                values = each.narrow(8)
                 given.append(each.fine_functions(index, self.count(16)))
-                given += [values[self._past(rows, more)] for more in (1, 5)]
-                joint.append(values[index])
+                given += [each.columns[self._past(rows, more)] for more in (1, 5)]
+                joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
         given += [_clock(rows, start, self.count(24)) for start in self._starts]
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
             past += [flat, waves(flat, self.count(24), 0.1, 1.5)]
             if self.space.innovation:  # what products with the channels' past, among the features, have of the past
-                given.append(_products(self.space.narrow(8)[self._past(rows, 0)], recent[:, :INTERACTING]))
+                given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
             for other in self.others.values():
-                values = other.narrow(8)[rows]
+                values = other.columns[rows]
                 given.append(_products(values, recent[:, :INTERACTING]))
                 joined = np.concatenate([values, recent[:, :6]], axis=1)
                 past.append(_products(waves(values, self.count(6), 0.5, 4.0, seed=3), recent[:, :4]))
                 past.append(waves(joined, self.count(32), 0.3, 2.0, seed=2))
-        return np.concatenate(given, 1), np.concatenate(past, 1), self._features(rows), self.channels[rows]
+        return put_together(given, past, self._features(rows), self.channels[_span(rows)])
 
     def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Waves of values (rows, k) of the space and those of all other spaces together."""
-        everything = [own, *(other.narrow(8)[rows] for other in self.others.values())]
+        everything = [own, *(other.columns[rows] for other in self.others.values())]
         return waves(np.concatenate(everything, axis=1), self.count(12), 0.3, 3.0, seed=1)
 
     @cached_property
     def is_time_in_epoch(self) -> bool:
         """Whether the time since the start of the epoch tells the space: then it cannot be conditioned on."""
-        if len(np.unique(self.first)) < MANY:
+        if len(epoch_starts(self.first)) < MANY:
             return False
         rows = np.arange(0, len(self.first), max(1, len(self.first) // 5_000))
         clock, own = _clock(rows, self.first, 24), self.space.narrow(8)[rows]
@@ -279,7 +294,7 @@ class Question:
     def _starts(self) -> list[np.ndarray]:
         """What a response may be locked to that is not about the values: the start of each step's run of equal
         values, where they change seldom, and of its epoch, where there are many."""
-        many = len(np.unique(self.first)) >= MANY and not self.is_time_in_epoch
+        many = len(epoch_starts(self.first)) >= MANY and not self.is_time_in_epoch
         return [run_starts(self.space.values, self.first)] * self.space.seldom + [self.first] * many
 
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
@@ -291,8 +306,8 @@ class Question:
     def _past(self, rows: np.ndarray, more: int) -> np.ndarray:
         return np.maximum(self.space.past[rows] - self.reach - more, self.first[rows])
 
-    def _features(self, rows: np.ndarray) -> np.ndarray:
-        own = self.space.narrow(8)
+    def _features(self, rows: np.ndarray) -> list[np.ndarray]:
+        own = self.space.columns
         out = [self.space.functions(rows, self.count(16))]
         if self.reach:
             for index in (self._before(rows, self.reach), self._after(rows, self.reach)):
@@ -303,8 +318,8 @@ class Question:
             out.append(_products(own[rows], self.history.recent[rows][:, :INTERACTING]))
         if self.space.innovation and not self.space.categorical:
             change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
-            out.append(0.5 * waves(change, self.count(6), 0.5, 3.0))
-        return np.concatenate(out, axis=1)
+            out.append(np.float32(0.5) * waves(change, self.count(6), 0.5, 3.0))
+        return out
 
 
 def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
@@ -315,4 +330,4 @@ def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
 
 
 def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return 0.5 * (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+    return ((np.float32(0.5) * left)[:, :, None] * right[:, None, :]).reshape(len(left), -1)

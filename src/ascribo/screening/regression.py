@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import linalg
 
+from ..support.compute import in_threads
+
 __all__ = [
+    "Parts",
     "Penalties",
     "Residuals",
     "Sums",
     "block_sums",
     "choose_penalties",
     "fit_residuals",
+    "put_together",
     "residual_products",
 ]
 
@@ -26,7 +31,7 @@ SMOOTHNESS = (1e-3, 3e-2)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
 MIXTURES = 4
 """Random mixtures of features, for `_size`."""
-TIME_STEPS_AT_ONCE = 4_000
+TIME_STEPS_AT_ONCE = 2_000
 """Time steps that features are made for at once."""
 WITHOUT = 1e6
 """A penalty with which the channels' past says nothing."""
@@ -34,63 +39,91 @@ WITHOUT = 1e6
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of products over each block of time.
+    """Sums of products over each block of time, in single precision.
 
-    zz (block, p, p): of what is conditioned on; zf, zy (block, p, ...): with the features and with the channels; ff
-    (block, f, f), fy (block, f, channel): of the features with each other and with the channels; yy (channel,): of
-    each channel with itself, over all blocks; steps: time steps;
-    history (p,): True for features of the channels' past.
+    For each block, zz (p, p): of what is conditioned on; zf, zy (p, ...): with the features and with the channels;
+    ff (f, f), fy (f, channel): of the features with each other and with the channels. yy (channel,): of each
+    channel with itself, over all blocks; steps: time steps; history (p,): True for features of the channels' past.
     """
 
-    zz: np.ndarray
-    zf: np.ndarray
-    zy: np.ndarray
-    ff: np.ndarray
-    fy: np.ndarray
+    zz: list[np.ndarray]
+    zf: list[np.ndarray]
+    zy: list[np.ndarray]
+    ff: list[np.ndarray]
+    fy: list[np.ndarray]
     yy: np.ndarray
     steps: int
     history: np.ndarray
 
 
-def block_sums(parts: Callable[[np.ndarray], tuple[np.ndarray, ...]], blocks: list[np.ndarray]) -> Sums:
-    """Sums over blocks of time.
+@dataclass(frozen=True)
+class Parts:
+    """What regressions are made of, at some time steps: a row for each.
 
-    parts : time steps -> the constant and features of variables, features of the channels' past, features of the
-        space, channels; a row for each step.
+    x (time, p + f) : the constant and features of variables, features of the channels' past, features of the space.
+    y (time, channel) : the channels. widths : columns of the three in x.
     """
-    own, cross, square = [], [], 0.0
-    widths = (0, 0, 0)
-    for some in _groups(blocks):
-        v, h, f, y = parts(np.concatenate(some))
-        widths = v.shape[1], h.shape[1], f.shape[1]
-        x, y = np.concatenate([v, h, f], axis=1, dtype=np.float32), y.astype(np.float32, copy=False)
-        square = square + np.einsum("tc,tc->c", y, y).astype(float)
-        at = 0
-        for rows in some:
-            part = slice(at, at := at + len(rows))
-            own.append(x[part].T @ x[part])
-            cross.append(x[part].T @ y[part])
-    p, xx, xy = widths[0] + widths[1], np.stack(own), np.stack(cross)
+
+    x: np.ndarray
+    y: np.ndarray
+    widths: tuple[int, int, int]
+
+
+def put_together(
+    given: list[np.ndarray], past: list[np.ndarray], features: list[np.ndarray], y: np.ndarray
+) -> Parts:
+    """The parts from lists of columns, (time, ...) each."""
+    columns = np.concatenate([*given, *past, *features], axis=1, dtype=np.float32)
+    one, two, three = (sum(each.shape[1] for each in some) for some in (given, past, features))
+    return Parts(columns, y.astype(np.float32, copy=False), (one, two, three))
+
+
+def block_sums(parts: Callable[[np.ndarray], Parts], blocks: list[np.ndarray]) -> Sums:
+    """Sums over blocks of time. parts : time steps -> what is summed."""
+
+    def add(pieces: list[tuple[int, np.ndarray]]):
+        """Block, products of x with itself and with y, of each piece; squares of y; the widths."""
+        found = parts(np.concatenate([rows for _, rows in pieces]))
+        edges = np.cumsum([0, *(len(rows) for _, rows in pieces)])
+        products = []
+        for (block, _), (a, b) in zip(pieces, pairwise(edges), strict=True):
+            x = found.x[a:b]
+            products.append((block, x.T @ x, x.T @ found.y[a:b]))
+        return products, np.einsum("tc,tc->c", found.y, found.y).astype(float), found.widths
+
+    found = in_threads(add, _groups(blocks))
+    xx: dict[int, np.ndarray] = {}
+    xy: dict[int, np.ndarray] = {}
+    for products, _, _ in found:
+        for block, own, cross in products:
+            xx[block] = xx[block] + own if block in xx else own
+            xy[block] = xy[block] + cross if block in xy else cross
+    given, past, _ = found[0][2]
+    p = given + past
     return Sums(
-        zz=xx[:, :p, :p],
-        zf=xx[:, :p, p:],
-        zy=xy[:, :p],
-        ff=xx[:, p:, p:],
-        fy=xy[:, p:],
-        yy=np.asarray(square),
+        zz=[each[:p, :p] for each in xx.values()],
+        zf=[each[:p, p:] for each in xx.values()],
+        zy=[each[:p] for each in xy.values()],
+        ff=[each[p:, p:] for each in xx.values()],
+        fy=[each[p:] for each in xy.values()],
+        yy=np.sum([squares for _, squares, _ in found], axis=0),
         steps=sum(map(len, blocks)),
-        history=np.arange(p) >= widths[0],
+        history=np.arange(p) >= given,
     )
 
 
-def _groups(blocks: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Neighbouring blocks, as many as features are made for at once."""
-    group: list[np.ndarray] = []
-    for rows in blocks:
-        if group and sum(map(len, group)) + len(rows) > TIME_STEPS_AT_ONCE:
-            yield group
-            group = []
-        group.append(rows)
+def _groups(blocks: list[np.ndarray]) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """Numbers and time steps of neighbouring blocks, or of pieces of one: as many as features are made for at
+    once."""
+    group: list[tuple[int, np.ndarray]] = []
+    room = TIME_STEPS_AT_ONCE
+    for number, block in enumerate(blocks):
+        for rows in np.array_split(block, -(-len(block) // TIME_STEPS_AT_ONCE)):
+            if group and len(rows) > room:
+                yield group
+                group, room = [], TIME_STEPS_AT_ONCE
+            group.append((number, rows))
+            room -= len(rows)
     yield group
 
 
@@ -111,26 +144,35 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
     gain is the share of the variance of the first `columns` features that the channels' past tells, given the
     variables; certain says by how many standard errors (over blocks) it is above zero.
     """
-    number, width = len(sums.zz), sums.zf.shape[2]
+    number, width = len(sums.zz), sums.zf[0].shape[1]
     half = np.arange(number) % 2
-    zz = [sums.zz[half == k].sum(0) for k in range(2)]  # in single precision: only the best is looked for
-    target = np.concatenate([sums.zf, sums.zy], axis=2)
-    zt = [target[half == k].sum(0) for k in range(2)]
-    errors = np.zeros((len(PENALTIES), target.shape[2]))
-    by_block = np.zeros((len(PENALTIES) + 1, number))
-    for i, penalty in enumerate((*PENALTIES, WITHOUT)):
-        for k in range(2):
-            factor = _factor(zz[k].copy(), sums, penalty)
-            if penalty == WITHOUT:
-                fit = _solve(factor, zt[k][:, :columns])
-            else:
-                fit = _solve(factor, zt[k])
-                errors[i] += (fit * (zz[1 - k] @ fit - 2 * zt[1 - k])).sum(0, dtype=float)
-            first = fit[:, :columns]
-            for b in np.flatnonzero(half != k):
-                by_block[i, b] = (first * (sums.zz[b] @ first - 2 * sums.zf[b][:, :columns])).sum()
+    fitted = [np.flatnonzero(half == k) for k in range(2)]
+    zz = [_total(sums.zz, blocks, np.float32) for blocks in fitted]  # only the best is looked for
+    zt = [
+        np.concatenate([_total(sums.zf, blocks, np.float32), _total(sums.zy, blocks, np.float32)], axis=1)
+        for blocks in fitted
+    ]
+    candidates = (*PENALTIES, WITHOUT)
+
+    def fit(task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the first columns, and the errors of all in the other half."""
+        i, k = task
+        factor = _factor(zz[k].copy(), sums, candidates[i])
+        if candidates[i] == WITHOUT:
+            return _solve(factor, zt[k][:, :columns]), np.zeros(0)
+        weights = _solve(factor, zt[k])
+        return weights[:, :columns], (weights * (zz[1 - k] @ weights - 2 * zt[1 - k])).sum(0, dtype=float)
+
+    tasks = [(i, k) for i in range(len(candidates)) for k in range(2)]
+    found = dict(zip(tasks, in_threads(fit, tasks), strict=True))
+    errors = np.stack([found[i, 0][1] + found[i, 1][1] for i in range(len(PENALTIES))])
+    first = [np.stack([found[i, k][0] for i in range(len(candidates))]) for k in range(2)]  # (candidate, p, column)
+    by_block = np.empty((len(candidates), number))
+    for b in range(number):
+        weights = first[1 - half[b]]
+        by_block[:, b] = (weights * (sums.zz[b] @ weights - 2 * sums.zf[b][:, :columns])).sum((1, 2))
     gains = by_block[-1] - by_block[by_block[:-1].sum(1).argmin()]
-    total = np.trace(sums.ff.sum(0, dtype=float)[:columns, :columns]) + by_block[-1].sum()
+    total = sum(np.trace(each[:columns, :columns], dtype=float) for each in sums.ff) + by_block[-1].sum()
     return Penalties(
         of_features=PENALTIES[errors[:, :width].sum(1).argmin()],
         of_channels=np.array(PENALTIES)[errors[:, width:].argmin(0)],
@@ -158,14 +200,13 @@ class Residuals:
     of_features: list[tuple[np.ndarray, np.ndarray]]
     explained: np.ndarray
 
-    def products(self, parts: tuple[np.ndarray, ...], direction: np.ndarray) -> np.ndarray:
+    def products(self, parts: Parts, direction: np.ndarray) -> np.ndarray:
         """Products of residuals at some time steps, of each channel and a mixture of features: (time, channel).
 
         parts : see `block_sums`. direction : (f, channel), the mixtures.
         """
-        v, h, f, y = parts
-        z = np.concatenate([v, h], axis=1)
-        left = y - z @ self.of_channels
+        z, f = np.split(parts.x, [len(self.of_channels)], axis=1)
+        left = parts.y - z @ self.of_channels
         out = np.empty(left.shape)
         for mine, weights in self.of_features:
             out[:, mine] = left[:, mine] * ((f - z @ weights) @ direction[:, mine])
@@ -178,64 +219,87 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     Products are those of features from which the fit of the channels has been taken too: then what the channels'
     fit gets wrong by chance has no effect on the products over all time.
     """
-    zz, zf = sums.zz.sum(0, dtype=float), sums.zf.sum(0, dtype=float)
-    used = {penalties.of_features, *penalties.of_channels.tolist()}
-    factors = {c: _factor(zz.copy(), sums, c) for c in used}
+    zz, zf, zy, ff = (_total(each) for each in (sums.zz, sums.zf, sums.zy, sums.ff))
+    classes = {float(c): np.flatnonzero(penalties.of_channels == c) for c in np.unique(penalties.of_channels)}
+    factors = {c: _factor(zz.copy(), sums, c) for c in {penalties.of_features, *classes}}
     wf = _solve(factors[penalties.of_features], zf)
     rf = zf - zz @ wf
-    variance, direction = np.linalg.eigh((sums.ff.sum(0, dtype=float) - wf.T @ (zf + rf)) / sums.steps)
+    variance, direction = np.linalg.eigh((ff - wf.T @ (zf + rf)) / sums.steps)
     variance = np.maximum(variance, 0)
     whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
-    by_block, size = np.empty(sums.fy.shape), np.ones((len(whitening), sums.fy.shape[2]))
-    of_channels, of_features = np.empty(sums.zy.shape[1:], np.float32), []
-    for c in set(penalties.of_channels.tolist()):
-        mine = np.flatnonzero(penalties.of_channels == c)
-        zy = sums.zy[:, :, mine]
-        fit = _solve(factors[c], zy.sum(0, dtype=float)).astype(np.float32)
-        twice = wf + _solve(factors[c], rf)
-        of_channels[:, mine] = fit
-        of_features.append((mine, twice))
-        left = zy - sums.zz @ fit
-        by_block[:, :, mine] = (
-            sums.fy[:, :, mine] - sums.zf.transpose(0, 2, 1) @ fit - twice.T.astype(np.float32) @ left
-        )
-        for k, each in enumerate(whitening):
-            size[k, mine] = _size(sums, twice, each, factors[c], _penalty(sums, c))
-    told = (of_channels * (2 * sums.zy.sum(0) - zz.astype(np.float32) @ of_channels)).sum(0, dtype=float)
+    of_channels, of_features = np.empty(zy.shape, np.float32), []
+    for c, mine in classes.items():
+        of_channels[:, mine] = _solve(factors[c], zy[:, mine])
+        of_features.append((mine, wf + _solve(factors[c], rf)))
+    single = [weights.astype(np.float32) for _, weights in of_features]
+
+    def products(b: int) -> np.ndarray:
+        left = sums.zy[b] - sums.zz[b] @ of_channels
+        out = sums.fy[b] - sums.zf[b].T @ of_channels
+        for mine, weights in zip(classes.values(), single, strict=True):
+            out[:, mine] -= weights.T @ left[:, mine]
+        return out
+
+    by_block = np.stack(in_threads(products, range(len(sums.zz)))).astype(float)
+    size = np.ones((len(whitening), len(sums.yy)))
+    for mine, found in zip(classes.values(), _sizes(sums, single, whitening, classes, factors), strict=True):
+        size[:, mine] = found[:, None]
+    told = (of_channels * (2 * zy - zz @ of_channels)).sum(0, dtype=float)
     left = (sums.yy - told) / max(sums.steps - len(zz), 0.2 * sums.steps)
     return Residuals(by_block, whitening, size, of_channels, of_features, np.clip(1 - left, 0, 1))
 
 
-def _size(sums: Sums, weights: np.ndarray, whitening: np.ndarray, factor, penalty: np.ndarray) -> float:
+def _sizes(sums: Sums, weights: list[np.ndarray], whitening: list[np.ndarray], classes, factors) -> np.ndarray:
     """Products in blocks of features' residuals with the residuals of white noise that was fitted, against those
-    with the noise itself.
+    with the noise itself: (class of channels, whitening).
 
     Let g be a feature's residual, H the matrix that takes values to their fit. In a block, products of g with noise
     that was fitted have the variance g'(I - H)²g, g being zero in all other blocks. This is taken for some random
     mixtures of the whitened features, summed over blocks, and compared with that of all time at once.
+
+    weights : for each class, (p, f), of the features' fits.
     """
-    mix = whitening @ np.random.default_rng(0).standard_normal((whitening.shape[1], MIXTURES))
-    mixed = (weights @ mix).astype(np.float32)
-    mix = mix.astype(np.float32)
-    zf = sums.zf @ mix
-    zg = zf - sums.zz @ mixed  # (block, p, mixture): the residuals with what is conditioned on
-    gg = (mix * (sums.ff @ mix)).sum() - (mixed * (zf + zg)).sum()
+    random = np.random.default_rng(0).standard_normal((len(whitening[0]), MIXTURES))
+    mix = np.concatenate([each @ random for each in whitening], axis=1, dtype=np.float32)  # (f, mixture)
+    mixed = np.stack([each @ mix for each in weights])  # (class, p, mixture)
+    beside = np.concatenate(list(mixed), axis=1)
 
-    def lost(products: np.ndarray) -> float:
-        solved = _solve(factor, products)
-        return float((products * solved).sum() + (penalty @ np.square(solved)).sum())
+    def residuals(b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of the mixtures, with what is conditioned on, (class, p, mixture), and with themselves."""
+        zf = sums.zf[b] @ mix
+        zg = zf - np.stack(np.split(sums.zz[b] @ beside, len(mixed), axis=1))
+        return zg, (mix * (sums.ff[b] @ mix)).sum(0, dtype=float) - (mixed * (zf + zg)).sum(1, dtype=float)
 
-    blocks = np.ascontiguousarray(zg.transpose(1, 0, 2)).reshape(zg.shape[1], -1).astype(float)
-    return float(
-        np.sqrt(max(gg - lost(blocks), 0.05 * gg) / max(gg - lost(zg.sum(0, dtype=float)), 1e-12 + 0.05 * gg))
-    )
+    found = in_threads(residuals, range(len(sums.zz)))
+    zg = np.stack([each for each, _ in found], axis=2).astype(float)  # (class, p, block, mixture)
+    gg = np.sum([each for _, each in found], axis=0).reshape(len(mixed), len(whitening), MIXTURES).sum(2)
+
+    def lost(k: int) -> np.ndarray:
+        """What the fits take of the blocks one by one, and of all time at once: (2, whitening)."""
+        c, own = list(classes)[k], zg[k]
+        right = np.concatenate([own, own.sum(1, keepdims=True)], axis=1)  # (p, block + 1, mixture)
+        solved = _solve(factors[c], right.reshape(len(right), -1)).reshape(right.shape)
+        taken = (right * solved).sum(0) + np.tensordot(_penalty(sums, c), np.square(solved), 1)
+        taken = taken.reshape(len(taken), len(whitening), MIXTURES).sum(2)
+        return np.stack([taken[:-1].sum(0), taken[-1]])
+
+    lost_by_block, lost_at_once = np.stack(in_threads(lost, range(len(mixed))), axis=1)
+    return np.sqrt(np.maximum(gg - lost_by_block, 0.05 * gg) / np.maximum(gg - lost_at_once, 1e-12 + 0.05 * gg))
 
 
 def residual_products(sums: Sums) -> np.ndarray:
     """Products of the features' residuals over all time, whatever the channels: (f, f)."""
-    zz, zf = sums.zz.sum(0, dtype=float), sums.zf.sum(0, dtype=float)
+    zz, zf = _total(sums.zz), _total(sums.zf)
     fit = _solve(_factor(zz.copy(), sums, PENALTIES[0]), zf)
-    return sums.ff.sum(0, dtype=float) - fit.T @ (2 * zf - zz @ fit)
+    return _total(sums.ff) - fit.T @ (2 * zf - zz @ fit)
+
+
+def _total(each: list[np.ndarray], blocks: Iterable[int] | None = None, dtype: type = float) -> np.ndarray:
+    """The sum over all blocks, or over some."""
+    out = np.zeros(each[0].shape, dtype)
+    for b in range(len(each)) if blocks is None else blocks:
+        out += each[b]
+    return out
 
 
 def _solve(factor, right: np.ndarray) -> np.ndarray:
@@ -250,4 +314,4 @@ def _penalty(sums: Sums, of_history: float) -> np.ndarray:
 
 def _factor(gram: np.ndarray, sums: Sums, of_history: float):
     gram[np.diag_indices_from(gram)] += _penalty(sums, of_history)
-    return linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+    return linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)  # as Fortran orders it

@@ -9,9 +9,12 @@ the best under the same turns.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+
+from ..support.compute import in_threads
 
 __all__ = ["p_values", "quadratic_form"]
 
@@ -30,6 +33,14 @@ def quadratic_form(sums: np.ndarray, whiten: np.ndarray) -> np.ndarray:
     return turned @ turned.transpose(0, 2, 1)
 
 
+@lru_cache(maxsize=1)
+def _products(flips: int, blocks: int, seed: int) -> np.ndarray:
+    """Products of the signs of any two blocks, each of `flips` times: (flips, pairs of blocks)."""
+    signs = np.random.default_rng(seed).choice(np.array([-1.0, 1.0], dtype=np.float32), (flips, blocks))
+    rows, columns = np.triu_indices(blocks, 1)
+    return signs[:, rows] * signs[:, columns]
+
+
 def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) -> np.ndarray:
     """p of the largest studentised value over candidates, by turning the signs of blocks: (channel,).
 
@@ -45,16 +56,20 @@ def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) ->
     scale = np.sqrt(np.square(upper).sum(-1))
     scale = np.where(scale > 0, scale, np.inf)
     best = ((found - centre) / scale).max(0)
-    upper = (upper / scale[..., None]).astype(np.float32)
-    signs = np.random.default_rng(seed).choice(np.array([-1.0, 1.0], dtype=np.float32), (flips, blocks))
+    upper = (upper / scale[..., None]).astype(np.float32)  # (candidate, channel, pair of blocks)
+    products = _products(flips, blocks, seed)
     count, made = np.zeros(channels), np.zeros(channels)
+
     open_ = np.arange(channels)
     for a, b in pairwise([0, *range(FIRST, flips, FIRST * 4), flips]):
-        products = signs[a:b][:, rows] * signs[a:b][:, columns]
-        turned = products @ upper[0, open_].T
-        for candidate in upper[1:]:
-            np.maximum(turned, products @ candidate[open_].T, out=turned)
-        count[open_] += (turned >= best[open_] - 1e-6).sum(0)
+        goal, values = best[open_] - 1e-6, upper[:, open_].reshape(-1, len(rows)).T
+
+        def as_large(start: int, end: int = b, goal=goal, values=values) -> np.ndarray:
+            """How many turns of some are as large as what was found: (open channel,)."""
+            turned = products[start : min(start + FIRST, end)] @ values
+            return (turned.reshape(len(turned), len(forms), -1).max(1) >= goal).sum(0)
+
+        count[open_] += np.sum(in_threads(as_large, range(a, b, FIRST)), axis=0)
         made[open_] += b - a
         open_ = np.flatnonzero(count <= ENOUGH)
     return np.where(np.isfinite(best), (1 + count) / (1 + made), 1.0)

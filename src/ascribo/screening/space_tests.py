@@ -15,6 +15,7 @@ from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..data.standardised_channels import limit_time_steps
 from ..spaces.base import Space
+from ..support.compute import one_blas_thread
 from .diagnostics import (
     FUNCTION,
     Hidden,
@@ -91,6 +92,7 @@ class SpaceTest:
         return "" if self.question != "none" else " ".join(note.text for note in self.notes)
 
 
+@one_blas_thread()
 def ask_spaces(
     recording: Recording,
     spaces: Mapping[str, Space],

@@ -13,7 +13,7 @@ from .diagnostics import Note, lost_steps
 from .features import dummies, earlier, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import Question, Variable, choose_lag, run_starts
-from .regression import block_sums, residual_products
+from .regression import Parts, block_sums, put_together, residual_products
 
 __all__ = ["FEWEST", "SHORTEST", "make_variables", "split_blocks", "too_slow"]
 
@@ -95,12 +95,14 @@ def _variable(
     rows = np.flatnonzero(known)
     rows = rows[:: max(1, len(rows) // LOOKED_AT)]
     alone = Question(own, {}, None, np.zeros((len(values), 1), np.float32), first, first)
-    sums = block_sums(
-        lambda r: (alone.parts(r)[0], np.zeros((len(r), 0)), values[r], values[r][:, :1]),
-        np.array_split(rows, BLOCKS),
-    )
-    left, total = np.trace(residual_products(sums)), np.trace(sums.ff.sum(0))
-    left /= max(1 - sums.zz.shape[1] / sums.steps, 0.2)  # what so many features tell by chance
+
+    def parts(some: np.ndarray) -> Parts:
+        given = alone.parts(some)
+        return put_together([given.x[:, : given.widths[0]]], [], [values[some]], values[some][:, :1])
+
+    sums = block_sums(parts, np.array_split(rows, BLOCKS))
+    left, total = np.trace(residual_products(sums)), sum(np.trace(each) for each in sums.ff)
+    left /= max(1 - len(sums.zz[0]) / sums.steps, 0.2)  # what so many features tell by chance
     change = np.square(values[rows] - values[own.past[rows]]).sum()
     return replace(own, innovation=bool(left > NEW * total or left > NEW_OF_CHANGE * change > 0))
 

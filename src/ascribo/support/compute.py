@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import torch
 from joblib import Parallel, cpu_count, delayed
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["in_processes", "in_threads", "one_thread", "physical_memory", "resolve_device"]
+__all__ = ["in_processes", "in_threads", "one_blas_thread", "one_thread", "physical_memory", "resolve_device"]
 
 
 Result = TypeVar("Result")
@@ -29,6 +30,22 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Inside the block a product of numpy or scipy takes one thread: the threads of `in_threads` are enough.
+
+    Threads of a BLAS library wait for each other at work; on two cores with other work on them, threads within
+    threads took ten times longer than one.
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def in_threads(function: Callable[[Any], Result], arguments: Iterable[Any]) -> list[Result]:
