@@ -177,8 +177,8 @@ def averages(values: np.ndarray, decay_times: Sequence[float], first: np.ndarray
     values = values.astype(np.float32, copy=False)
     starts = epoch_starts(first)
     for a, b in zip(starts, [*starts[1:], len(first)], strict=True):
-        for each, tau in zip(out, decay_times, strict=True):
-            _average(values[a:b], tau, each[a:b])
+        for k, tau in enumerate(decay_times):
+            _average(values[a:b], tau, out[k, a:b])
     return out
 
 
@@ -193,7 +193,7 @@ def _average(values: np.ndarray, tau: float, out: np.ndarray) -> None:
     out[whole:] = within[:rest, :rest] @ values[whole:]
     # the average at the end of each piece, to which what came before counts too
     ends = np.concatenate([values[:1], pieces[:, -1]])
-    ends = signal.lfilter([1.0], [1.0, -(decay**PIECE)], ends, axis=0).astype(np.float32)
+    ends = np.asarray(signal.lfilter([1.0], [1.0, -(decay**PIECE)], ends, axis=0), np.float32)
     pieces += fades[:, None] * ends[:-1, None]
     out[whole:] += fades[:rest, None] * ends[-1]
 
