@@ -2,10 +2,16 @@
 
 import os
 import re
+import sys
 import warnings
 from pathlib import Path
 
+from jupyter_client.manager import KernelManager
+
 from ascribo.version import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+from site_checks import check_site
 
 project, author, release = "ascribo", "The ascribo authors", __version__
 copyright = "the ascribo authors, Apache-2.0"
@@ -14,7 +20,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["build"]
 html_theme = "pydata_sphinx_theme"
@@ -37,10 +42,14 @@ nb_execution_mode = "force"
 nb_execution_timeout = 600
 nb_execution_in_temp = True  # tutorials write files
 nb_execution_raise_on_error = True
-nb_execution_excludepatterns = []
-if not Path(os.environ.get("ASCRIBO_DATA", "")).is_dir() or not os.environ.get("ASCRIBO_DATA"):
-    needing = [p for p in (Path(__file__).parent / "tutorials").glob("*.ipynb") if "ASCRIBO_DATA" in p.read_text()]
-    nb_execution_excludepatterns = [f"tutorials/{path.name}" for path in needing]
+KernelManager.transport_encryption.default_value = "auto"  # else every kernel warns that there is none
+TUTORIALS = Path(__file__).parent / "tutorials"
+DATA = os.environ.get("ASCRIBO_DATA", "")
+NOT_RUN = (
+    [] if DATA and Path(DATA).is_dir() else [p for p in TUTORIALS.iterdir() if "ASCRIBO_DATA" in p.read_text()]
+)
+"""Tutorials that read real data, where there are none."""
+nb_execution_excludepatterns = [f"tutorials/{path.name}" for path in NOT_RUN]
 warnings.filterwarnings("ignore", category=UserWarning)
 
 
@@ -77,10 +86,34 @@ def as_restructured_text(app, what, name, obj, options, lines):
     lines[:] = out
 
 
+OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#]+)(?:#[^)]*)?\)")
+"""A link that goes up: to another page of the site, or to a file of the sources that is none."""
+NOT_RUN_HERE = """
+:::{warning}
+The data of this page were not there when the site was built: it shows the code and none of the results. Set `ASCRIBO_DATA` to the
+folder that has them, and build again.
+:::
+"""
+
+
+def prepare_page(app, name, source):
+    """Links to files that are no pages become plain names; a tutorial that did not run says so below its title."""
+    page = Path(__file__).parent / name
+
+    def plain(link):
+        target = (page.parent / link[2]).resolve()
+        return link[0] if target.is_relative_to(Path(__file__).parent) else link[1]
+
+    text = OUTSIDE.sub(plain, source[0])
+    if name in [f"tutorials/{path.stem}" for path in NOT_RUN if path.suffix == ".md"]:
+        text = re.sub(r"^(# .*\n)", lambda title: title[0] + NOT_RUN_HERE, text, count=1, flags=re.MULTILINE)
+    source[0] = text
+
+
 def setup(app):
-    """Pages link to files of the sources that are no pages of the site: there they are names."""
-    outside = re.compile(r"\[([^\]]+)\]\(\.\./[^)]+\)")
-    app.connect("source-read", lambda app, name, source: source.__setitem__(0, outside.sub(r"\1", source[0])))
+    """What happens to pages and docstrings on their way to the site, and what is checked at the end."""
+    app.connect("source-read", prepare_page)
+    app.connect("build-finished", check_site)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon
     routing = re.compile(r"set_\w+_request|get_metadata_routing")  # scikit-learn's, for its own machinery
     app.connect("autodoc-skip-member", lambda app, what, name, *_: True if routing.fullmatch(name) else None)

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def public():
-    """Folder -> the public names in it; constants are those in capitals."""
+    """Folder -> the public names in it."""
     folders = {name for name in asc.__all__ if inspect.ismodule(getattr(asc, name))}
     names = {"ascribo": {name for name in asc.__all__ if name not in folders and not name.startswith("__")}}
     return names | {f"ascribo.{folder}": set(getattr(asc, folder).__all__) for folder in folders}
@@ -20,9 +20,8 @@ def listed():
     text = (ROOT / "docs" / "api.md").read_text()
     found = {}
     for part in text.split("\n## ")[1:]:
-        lines = re.findall(r"^   (\w+)$", part, flags=re.MULTILINE)
-        constants = re.search(r"^Constants: (.*)\.$", part, flags=re.MULTILINE)
-        found[part.split("\n")[0]] = {*lines, *(re.findall(r"`(\w+)`", constants[1]) if constants else [])}
+        lines = re.findall(r"^(?:   |\.\. py:data:: )(\w+)$", part, flags=re.MULTILINE)
+        found[part.split("\n")[0]] = set(lines)
     return found
 
 

@@ -47,8 +47,11 @@ def test_bits_limits_and_collapse_are_there_at_80_columns(printed, columns):
         print_goodness, goodness(["position", "the speed of the animal in its box", "x"]), columns=columns
     )
     assert rows[2].split() == ["space", "bits", "low", "high", "left", "out"]
-    for row, verdict in zip([r for r in rows if "2.100" in r], ("above", "collapsed", "above"), strict=True):
+    for row, verdict in zip(
+        [r for r in rows if "2.100" in r], ("above chance", "at chance", "above chance"), strict=True
+    ):
         assert {"2.100", "1.900", "2.300"} <= set(row.split()) and verdict in row
+    assert "Which channels carry known variables is tested without it." in rows  # "no map" was not true of them
     if columns:
         assert max(map(len, rows)) <= columns
 

@@ -2,6 +2,7 @@
 
 import shutil
 
+import pandas as pd
 import pytest
 
 from ascribo.cli import report
@@ -52,3 +53,19 @@ def test_several_runs_are_compared(run, tmp_path, capsys):
     capsys.readouterr()
     assert main(["report", str(folders[0]), str(folders[0])]) == 2
     assert "given twice" in capsys.readouterr().err
+
+
+def test_a_shift_test_in_the_folder_is_reported_with_its_copies(run, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    table = pd.DataFrame({"space": ["position"], "bits": 1.5, "bits_low": 1.0, "bits_high": 2.0, "null_mean": 0.1,
+                          "null_high": 0.3, "shifts": 3, "p": 0.25})  # fmt: skip
+    table.attrs["copies"] = {"position": [0.1, -0.2, 0.3]}
+    report.write_shift(table, folder)
+    back = report.shift_in(folder)
+    pd.testing.assert_frame_equal(back, table)
+    assert back.attrs == table.attrs
+    assert main(["report", str(folder), "--quiet"]) == 0
+    assert '"copies":[0.1,-0.2,0.3]' in (folder / "report.html").read_text()
+    (folder / "model.json").touch()
+    assert report.shift_in(folder) is None  # older than the model

@@ -142,6 +142,9 @@ def test_a_true_relation_has_the_smallest_p_of_all():
     np.testing.assert_allclose(table.p, 0.1)
     assert (table.bits > table.null_high).all() and (table.null_high >= table.null_mean).all()
     assert (table.bits_low < table.bits).all() and (table.bits < table.bits_high).all()
+    copies = np.array([table.attrs["copies"][name] for name in table["space"]])
+    np.testing.assert_allclose(copies.mean(1), table.null_mean)
+    np.testing.assert_allclose((copies >= table.bits.to_numpy()[:, None]).sum(1), 0)
 
 
 def test_unrelated_variables_have_uniform_p():

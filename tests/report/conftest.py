@@ -95,7 +95,9 @@ def shift():
         "shifts": 19,
         "p": 0.05,
     }
-    return pd.DataFrame([{"space": "position", **row}, {"space": "side", **row, "bits": 0.2, "p": 0.4}])
+    table = pd.DataFrame([{"space": "position", **row}, {"space": "side", **row, "bits": 0.2, "p": 0.4}])
+    table.attrs["copies"] = {"position": [0.05 * k for k in range(19)], "side": [0.02 * k for k in range(19)]}
+    return table
 
 
 @pytest.fixture(scope="session")

@@ -42,3 +42,10 @@ def test_runs_of_different_animals_share_spaces_alone(model, carries, tmp_path):
 def test_one_run_is_not_compared(model, maps):
     with pytest.raises(ValueError, match="at least two"):
         compare_runs({"one": Run(model, maps)})
+
+
+def test_a_page_without_a_script_allows_none(model, carries, tmp_path):
+    runs = {name: Run(model, made_up_maps(model, carries)) for name in "ab"}
+    page = write_comparison(runs, tmp_path / "c.html").read_text()
+    assert "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\"" in page
+    assert "<script" not in page

@@ -11,6 +11,7 @@ import pytest
 import ascribo as asc
 from ascribo.report.blobs import unpack
 from ascribo.report.contents import gather
+from ascribo.report.stretches import scores_in_blocks
 from ascribo.report.write import page
 from tests.report.conftest import HOSTILE, SCRIPT, made_up_maps, visible_text
 
@@ -76,7 +77,7 @@ def test_the_file_stands_alone_and_forbids_itself_the_network(written):
     links = [value for name, value in parsed.attributes if name in ("src", "href", "data", "action")]
     assert all(link.startswith("#") for link in links)
     policy = next(v for n, v in parsed.attributes if n == "content" and "default-src" in v)
-    assert "default-src 'none'" in policy
+    assert policy.startswith("default-src 'none'; script-src 'unsafe-inline'; img-src data: blob:; style-src")
     assert not re.search(r"https?:|//cdn|\bfetch\(|XMLHttpRequest|innerHTML|insertAdjacent|document\.write",
                          parsed.scripts["main"])  # fmt: skip
 
@@ -102,6 +103,25 @@ def test_the_arrays_are_those_of_the_recording_and_the_maps(written, recording, 
     rows = arrays["point_step"]
     np.testing.assert_allclose(arrays["points"].T, model.transform(recording)[rows], atol=1e-5)
     assert [v["kind"] for v in facts["variables"]] == ["number", "number", "label", "number", "number"]
+
+
+def test_every_copy_of_the_shift_test_is_there_to_be_drawn(written, shift, model, recording, maps):
+    tests = json.loads(outline(written.read_text()).scripts["facts"])["shift"]
+    assert [test["copies"] for test in tests] == list(shift.attrs["copies"].values())
+    without = shift.copy()
+    without.attrs = {}  # as read from a file that has none
+    assert gather(model, recording, maps, shift=without).facts["shift"][0]["copies"] == []
+
+
+def test_stretches_of_a_saved_map_are_those_of_the_map(tmp_path):
+    data = asc.simulate.box(seed=0, observed=1, hidden=1, channels=(4, 4), steps=1500)
+    small = {"steps": 20, "batch_size": 64, "encoder": asc.MLP((8,)), "penalty": 0, "progress": False}
+    model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, **small).fit(data)
+    maps = model.attribute(data)
+    saved = asc.attribution.AttributionMaps.load(maps.to_netcdf(tmp_path / "map.nc"))
+    (fresh, edges), (again, same) = (scores_in_blocks(m, model, data) for m in (maps, saved))
+    assert edges == same and len(edges) == 40 and np.isfinite(fresh).all()
+    np.testing.assert_allclose(again, fresh, atol=1e-12)
 
 
 def test_hostile_names_are_text_wherever_they_stand(hostile):
@@ -173,15 +193,14 @@ def test_maps_of_other_channels_are_refused(model, recording, maps, tmp_path):
 def test_stretches_of_time_are_scored_again_where_the_maps_know_their_recording(
     model, recording, quick_unique_variance
 ):
-    from ascribo.report.stretches import scores_in_blocks
-
     maps = model.attribute(recording)
-    scores, edges = scores_in_blocks(maps, len(recording))
+    scores, edges = scores_in_blocks(maps, model, recording)
     assert scores.shape == (3, 12, 40) and edges[0] == 0 and edges[1] == 75
     np.testing.assert_allclose(np.nanmean(scores[0], 1), maps.by_space.sel(space="position"), atol=0.02)
     contents = gather(model, recording, maps)
     assert "sign" in contents.words["methods"] and contents.words["spaces"][0]["tested"]
     from_file, _ = scores_in_blocks(
-        asc.attribution.AttributionMaps(**{**vars(maps), "parts": None}), len(recording)
+        asc.attribution.AttributionMaps(**{**vars(maps), "parts": None}), model, recording
     )
-    assert np.isnan(from_file[0]).all() and np.isfinite(from_file[2]).all()
+    assert from_file.shape[2] == maps.blocks.sizes["block"] and np.isfinite(from_file[[0, 2]]).all()
+    np.testing.assert_allclose(from_file[0].mean(1), scores[0].mean(1), atol=0.02)

@@ -10,12 +10,12 @@ from ..evidence import shift_test
 from ..model.estimator import ContrastiveEmbedding
 from ..model.run_folder import check_folder
 from ..model.saving import save
-from ..support.files import check_writable, write_atomically
+from ..support.files import check_writable
 from ..support.progress import say
 from .output import print_calls, print_goodness, print_line
 from .proposed_spaces import choose_variables, propose_spaces
 from .reading import describe_size, is_table, read_file, table_columns
-from .report import MAP
+from .report import MAP, write_shift
 
 __all__ = ["analyse"]
 
@@ -81,8 +81,7 @@ def analyse(
     if shifts:
         say(f"fitting {shifts} copies with shifted variables", progress)
         shift = shift_test(model, recording, shifts=shifts)
-        write_atomically(run / "shift.csv", lambda path: shift.to_csv(path, index=False))
-        files["shift test"] = run / "shift.csv"
+        files["shift test"] = write_shift(shift, run)
     model.report(recording, files["report"], maps=maps, shift=shift, q=q, assumed=assumed)
     tested = [s for s in maps.by_space["space"].values if s not in {**maps.refused, **maps.untested}]
     for name in tested if maps.blocks is not None else []:

@@ -53,12 +53,15 @@ def print_goodness(table: pd.DataFrame) -> None:
     columns: dict[str, Any] = {"session": table["session"]} if "session" in table else {}
     columns |= {"space": table["space"], "bits": table["bits"]}
     columns |= {"low": table["bits_low"].astype(float), "high": table["bits_high"].astype(float)}
-    columns[""] = np.where(table["collapsed"], "at chance: collapsed, no map", "above chance")
+    columns[""] = np.where(table["collapsed"], "at chance", "above chance")
     if np.any(table["left_out"]):
         columns["left out"] = table["left_out"]
     held_out = np.all(table["held_out"])
     where = "held-out time" if held_out else "the training data (too short to hold anything out)"
     print_table(pd.DataFrame(columns), f"Goodness of fit: bits above chance on {where}, 95% interval")
+    if np.any(table["collapsed"]):
+        print_line("at chance: this part of the embedding tells nothing and has no map of its own.")
+        print_line("Which channels carry known variables is tested without it.")
     if "left out" in columns:
         print_line("left out: time steps whose variables are missing")
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from ..attribution.maps import AttributionMaps
 from ..model.estimator import ContrastiveEmbedding
 from ..report import Run, write_comparison
-from ..support.files import check_writable
+from ..support.files import check_writable, write_atomically
 from ..support.progress import say
 from .output import print_line
 from .runs import model_of_run, recording_of_run
 
-__all__ = ["maps_in", "report"]
+__all__ = ["maps_in", "report", "shift_in", "write_shift"]
 
-MAP = "map.nc"
-"""Name of the map that the demo and `ascribo analyse` leave in a run folder."""
+MAP, SHIFT = "map.nc", "shift.csv"
+"""Names of the map that the demo and `ascribo analyse` leave in a run folder, and of the shift test."""
 PASS = "ascribo report RUN FILE"
 
 
@@ -39,7 +41,8 @@ def report(
     model, source = model_of_run(runs[0], session, PASS)
     recording = recording_of_run(runs[0], model, source, files[0] if files else None, progress, PASS)
     model.set_params(progress=progress)
-    model.report(recording, path, maps=maps_in(Path(runs[0]), model), title=title, q=q)
+    run = Path(runs[0])
+    model.report(recording, path, maps=maps_in(run, model), shift=shift_in(run), title=title, q=q)
     print_line(f"report: {path}")
 
 
@@ -63,8 +66,31 @@ def _compare(runs: list[str], path: Path, session: str | None, title: str | None
 
 def maps_in(run: Path, model: ContrastiveEmbedding) -> AttributionMaps | None:
     """The map that lies in a run folder, if it is of the model's channels and younger than the model."""
-    file, description = run / MAP, run / "model.json"
-    if not file.is_file() or file.stat().st_mtime < description.stat().st_mtime:
+    if not _is_of_the_model(run / MAP):
         return None
-    maps = AttributionMaps.load(file)
+    maps = AttributionMaps.load(run / MAP)
     return maps if list(maps.by_space["channel"].values) == list(model.model_.channels) else None
+
+
+def write_shift(shift: pd.DataFrame, run: Path) -> Path:
+    """Write the table of a shift test, with the bits of its single copies in one column."""
+    copies = shift.attrs.get("copies", {})
+    table = shift.assign(copies=[" ".join(f"{bits:.5g}" for bits in copies.get(s, [])) for s in shift["space"]])
+    return write_atomically(run / SHIFT, lambda path: table.to_csv(path, index=False))
+
+
+def shift_in(run: Path) -> pd.DataFrame | None:
+    """The shift test that lies in a run folder, if it is younger than the model."""
+    if not _is_of_the_model(run / SHIFT):
+        return None
+    table = pd.read_csv(run / SHIFT, dtype={"space": str, "copies": str}, keep_default_na=False)
+    copies = table.pop("copies").str.split() if "copies" in table else []
+    table.attrs["copies"] = {
+        s: [float(bits) for bits in own] for s, own in zip(table["space"], copies, strict=False)
+    }
+    return table
+
+
+def _is_of_the_model(file: Path) -> bool:
+    """Whether a file lies in a run folder and is younger than the model there."""
+    return file.is_file() and file.stat().st_mtime >= (file.parent / "model.json").stat().st_mtime

@@ -74,7 +74,8 @@ def shift_test(
     -------
     DataFrame with one row for each space: space; bits, above chance on held-out time, of the model of the real
     recording; bits_low and bits_high, their 95% interval over blocks of held-out time; null_mean and null_high, the
-    mean and the 95th percentile of the bits of the copies; shifts; p. All bits are taken at the best of a few
+    mean and the 95th percentile of the bits of the copies; shifts; p. The bits of every single copy are in
+    `attrs["copies"]`, space -> list. All bits are taken at the best of a few
     temperatures (see `ascribo.model.goodness_of_fit`), so that the test holds for overfitted models too: a related
     variable makes an embedding surer of itself, and if it is too sure, it has fewer plain bits than an unrelated
     one.
@@ -307,7 +308,7 @@ def _table(task: _Task, parameters: Mapping[str, Tensor], settings: Settings, sh
     tested = [k for k, name in enumerate(real.spaces) if name in task.null]
     names = [list(real.spaces)[k] for k in tested]
     null = np.stack([bits[task.null[name], k] for name, k in zip(names, tested, strict=True)])
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "space": names,
             "bits": bits[0, tested],
@@ -319,3 +320,5 @@ def _table(task: _Task, parameters: Mapping[str, Tensor], settings: Settings, sh
             "p": (1 + (null >= bits[0, tested, None]).sum(1)) / (1 + shifts),
         }
     )
+    table.attrs["copies"] = dict(zip(names, null.tolist(), strict=True))
+    return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +34,31 @@ SEQUENTIAL, CYCLIC = "viridis", "twilight"
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure of this size in inches, made without pyplot."""
+    """A figure of this size in inches, made without pyplot. A notebook shows it as a picture."""
+    figure = _figure_class()(figsize=size, layout="constrained")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    return figure
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """Matplotlib's figures, which notebooks show only once pyplot has been imported, with a picture of their own."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install 'ascribo[report]'") from error
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows."""
+
+        def _repr_png_(self) -> bytes:
+            file = BytesIO()
+            self.savefig(file, format="png", dpi=110)
+            return file.getvalue()
+
+    return ShownFigure
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float], projection: str | None = None) -> Axes:

@@ -167,8 +167,13 @@ def _brief(space: Mapping[str, Any]) -> dict[str, Any]:
 def _shift(shift: pd.DataFrame) -> list[dict[str, Any]]:
     """What the script draws of a shift test."""
     numbers = ["bits", "bits_low", "bits_high", "null_mean", "null_high", "p"]
+    copies = shift.attrs.get("copies", {})  # a table that was read from a file may have none
     return [
-        {"space": str(row["space"]), **{key: _number(row[key]) for key in numbers}}
+        {
+            "space": str(row["space"]),
+            **{key: _number(row[key]) for key in numbers},
+            "copies": [float(value) for value in copies.get(row["space"], []) if np.isfinite(value)],
+        }
         for row in shift.to_dict("records")
     ]
 
@@ -223,7 +228,7 @@ def _pictures(
                     table[c, k] = own[column].to_numpy(dtype=float)
             called[k] = own["called"].to_numpy()
     arrays["table"], arrays["called"] = table, called
-    by_block, edges = scores_in_blocks(maps, length)
+    by_block, edges = scores_in_blocks(maps, model, recording)
     if edges:
         arrays["blocks"], arrays["blocks_range"] = quantise(by_block, np.uint16)
 

@@ -13,11 +13,17 @@ __all__ = ["as_json", "encoded", "part", "render"]
 
 def render(template: str, **words: Any) -> str:
     """The page of a template in this package's `templates` folder."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(part),
+    )
     environment.filters |= {"short": short, "percent": percent, "listed": listed}
-    return environment.from_string(part(template)).render(style=part("style.css"), **words)
+    return environment.get_template(template).render(style=part("style.css"), **words)
 
 
 def part(name: str) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..attribution.maps import AttributionMaps
+from ..attribution.unique_variance.maps import known_spaces
+from ..data.recording import Recording
+from ..model.estimator import ContrastiveEmbedding
+from ..screening import ask_spaces
 
 __all__ = ["scores_in_blocks"]
 
@@ -17,36 +22,59 @@ MOST_ROWS = {True: 20_000, False: 2_000}
 """Time steps that are scored, by the unique variance and by the other methods, whose Jacobians take longer."""
 
 
-def scores_in_blocks(maps: AttributionMaps, length: int) -> tuple[np.ndarray, list[int]]:
+def scores_in_blocks(
+    maps: AttributionMaps, model: ContrastiveEmbedding, recording: Recording
+) -> tuple[np.ndarray, list[int]]:
     """Scores (space, channel, block) and the time step at which each block begins; no blocks if nothing is known.
 
-    Maps that come from a file know blocks of time only of spaces without variables; others are NaN then.
+    Maps that come from a file keep blocks of spaces without variables. The test of known variables is made again for
+    them, which needs no model; maps by other methods have no blocks then.
     """
-    names = maps.by_space["space"].values.tolist()
-    if maps.parts is not None:
-        return _from_parts(maps, length)
-    if maps.blocks is None:
-        return np.zeros((len(names), maps.by_space.sizes["channel"], 0)), []
-    given: Any = maps.blocks.mean("seed", skipna=True)
-    out = np.full((len(names), maps.by_space.sizes["channel"], given.sizes["block"]), np.nan)
-    for k, name in enumerate(names):
-        if name in given["space"].values:
-            out[k] = given.sel(space=name).transpose("channel", "block").values
-    return out, [b * length // out.shape[-1] for b in range(out.shape[-1])]
-
-
-def _from_parts(maps: AttributionMaps, length: int) -> tuple[np.ndarray, list[int]]:
-    """The same of maps that know their model and recording: time steps are scored again, so many in each block."""
-    assert maps.parts is not None
-    count = int(np.clip(length // SHORTEST, 1, BLOCKS))
-    edges = [b * length // count for b in range(count)]
-    each = max(SHORTEST, MOST_ROWS[maps.method == "unique_variance"] // count)
-    out = []
-    for start, stop in zip(edges, [*edges[1:], length], strict=True):
-        rows = np.unique(np.linspace(start, stop - 1, min(each, stop - start)).astype(int))
-        found = maps.parts.over_time(rows)  # (n, channel, space)
-        known = np.isfinite(found)
-        number = known.sum(0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            out.append(np.where(known, found, 0.0).sum(0) / np.where(number > 0, number, np.nan))
+    length = len(recording)
+    if maps.parts is None:
+        return _from_file(maps, model, recording)
+    edges = _edges(length, int(np.clip(length // SHORTEST, 1, BLOCKS)))
+    each = max(SHORTEST, MOST_ROWS[maps.method == "unique_variance"] // len(edges))
+    out = [_mean(maps.parts.over_time(rows)) for rows in _rows(edges, length, each)]
     return np.stack(out, -1).transpose(1, 0, 2), edges
+
+
+def _from_file(
+    maps: AttributionMaps, model: ContrastiveEmbedding, recording: Recording
+) -> tuple[np.ndarray, list[int]]:
+    names, length = maps.by_space["space"].values.tolist(), len(recording)
+    if maps.blocks is None and maps.tests is None:
+        return np.zeros((len(names), maps.by_space.sizes["channel"], 0)), []
+    count = int(np.clip(length // SHORTEST, 1, BLOCKS)) if maps.blocks is None else maps.blocks.sizes["block"]
+    edges = _edges(length, count)
+    out = np.full((len(names), maps.by_space.sizes["channel"], count), np.nan)
+    if maps.blocks is not None:
+        given: Any = maps.blocks.mean("seed", skipna=True)
+        for name in given["space"].values.tolist():
+            out[names.index(name)] = given.sel(space=name).transpose("channel", "block").values
+    if maps.tests is not None:
+        spaces = model.model_.spaces
+        parts = _rows(edges, length, max(SHORTEST, MOST_ROWS[True] // count))
+        for test in ask_spaces(recording, {name: spaces[name] for name in known_spaces(model.model_, recording)}):
+            if test.space in names:
+                out[names.index(test.space)] = np.stack([_mean(test.at(rows)) for rows in parts], -1)
+    return out, edges
+
+
+def _edges(length: int, count: int) -> list[int]:
+    """The time steps at which so many blocks begin."""
+    return [b * length // count for b in range(count)]
+
+
+def _rows(edges: Sequence[int], length: int, each: int) -> list[np.ndarray]:
+    """Up to so many time steps of each block, evenly spaced."""
+    ends = zip(edges, [*edges[1:], length], strict=True)
+    return [np.unique(np.linspace(start, stop - 1, min(each, stop - start)).astype(int)) for start, stop in ends]
+
+
+def _mean(found: np.ndarray) -> np.ndarray:
+    """Mean over the first axis of what is known; NaN where nothing is."""
+    known = np.isfinite(found)
+    number = known.sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(known, found, 0.0).sum(0) / np.where(number > 0, number, np.nan)
