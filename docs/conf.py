@@ -90,8 +90,8 @@ OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#]+)(?:#[^)]*)?\)")
 """A link that goes up: to another page of the site, or to a file of the sources that is none."""
 NOT_RUN_HERE = """
 :::{warning}
-The data of this page were not there when the site was built: it shows the code and none of the results. Set `ASCRIBO_DATA` to the
-folder that has them, and build again.
+The data of this page were not there when the site was built: it shows the code and none of the results. Set
+`ASCRIBO_DATA` to the folder that has them, and build again.
 :::
 """
 

@@ -55,7 +55,7 @@ def _six_of_each_kind(there):
 
 
 FOUND = {
-    "box": lambda there: list(Path.cwd().rglob("report.html"))[0],
+    "box": lambda there: next(Path.cwd().rglob("report.html")),
     "grid-cells": lambda there: there["calls"].called.all() or pytest.fail("a cell with fields was not called"),
     "identifiability": lambda there: _above(there["found"]["Laplace (true)"].scores.mcc[0], 0.95),
     "label-free": lambda there: _above(there["moved"]["saliency"], 2 * there["moved"]["ten pixels at random"]),

@@ -44,7 +44,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 @cache
 def _figure_class() -> type[Figure]:
-    """Matplotlib's figures, which notebooks show only once pyplot has been imported, with a picture of their own."""
+    """Matplotlib's figures, with a picture for notebooks, which else show them only once pyplot is imported."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

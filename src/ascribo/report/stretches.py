@@ -27,8 +27,8 @@ def scores_in_blocks(
 ) -> tuple[np.ndarray, list[int]]:
     """Scores (space, channel, block) and the time step at which each block begins; no blocks if nothing is known.
 
-    Maps that come from a file keep blocks of spaces without variables. The test of known variables is made again for
-    them, which needs no model; maps by other methods have no blocks then.
+    Maps that come from a file keep blocks of spaces without variables. The test of known variables, which needs no
+    model, is made again for them; maps by other methods have no blocks then.
     """
     length = len(recording)
     if maps.parts is None:
