@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import ascribo as asc
+from ascribo.cli.longer_bins import average_in_bins
 from ascribo.cli.main import main
 from ascribo.cli.proposed_spaces import angle_period, propose_spaces
 
@@ -61,3 +62,35 @@ def test_few_channels_leave_no_room_for_the_rest():
     walk = np.cumsum(np.random.default_rng(0).normal(size=(400, 2)), axis=0)
     recording = asc.Recording(walk, {"x": walk[:, 0], "y": walk[:, 1]})
     assert list(propose_spaces(recording).spaces) == ["xy"]
+
+
+@pytest.fixture
+def fine(tmp_path):
+    """A position that takes 400 time steps from place to place, in whole pixels: nothing in it is new."""
+    rng = np.random.default_rng(2)
+    places = np.round(np.interp(np.arange(20_000), np.arange(0, 20_400, 400), rng.uniform(0, 300, 51)))
+    cells = np.exp(-((places[:, None] - [50, 150, 250]) ** 2) / 2000)
+    X = np.concatenate([cells, np.zeros((20_000, 3))], axis=1) + rng.normal(size=(20_000, 6))
+    np.savez(tmp_path / "fine.npz", X=X, place=places, time=np.arange(20_000) * 0.025)
+    return tmp_path / "fine.npz"
+
+
+def test_where_time_steps_are_too_short_to_ask_longer_ones_are_proposed(fine, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["analyse", str(fine), "--out", str(out), "--quiet", *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "place: not decided." in said and "run it again with --bin-size 0.1." in said
+    assert "run it again with --bin-size 0.1." in (out / "report.html").read_text()
+    assert main(["analyse", str(fine), "--out", str(out), "--bin-size", "0.1", "--quiet", *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "5,000 time steps" in said and "Who carries place? 3 of 6" in said and "--bin-size" not in said
+    assert main(["report", str(out), "--quiet"]) == 0  # it reads the recording in the same bins
+
+
+def test_bins_do_not_cross_epochs_and_keep_labels():
+    table = {"x": np.arange(10.0), "side": list("aaaaabbbbb")}
+    time = np.r_[np.arange(5), 20 + np.arange(5)] / 10
+    recording = asc.Recording(np.arange(10.0)[:, None], table, epochs=[0] * 5 + [1] * 5, time=time)
+    longer = average_in_bins(recording, asc.Treatment(bin_size=0.2))
+    assert longer.X.ravel().tolist() == [0.5, 2.5, 5.5, 7.5] and longer.epochs.tolist() == [0, 0, 1, 1]
+    assert longer.variables["side"].tolist() == list("aabb")

@@ -11,7 +11,9 @@ from ..model.estimator import ContrastiveEmbedding
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..support.files import check_writable
+from ..support.names import first_few
 from ..support.progress import say
+from .longer_bins import propose_bin_size
 from .output import print_calls, print_goodness, print_line
 from .proposed_spaces import choose_variables, propose_spaces
 from .reading import describe_size, is_table, read_file, table_columns
@@ -75,6 +77,12 @@ def analyse(
     say("attributing the spaces to the channels", progress)
     maps = model.attribute(recording)
     maps.to_netcdf(run / MAP)
+    if proposed := propose_bin_size(recording, proposal.spaces, maps.undecided):
+        size, names = proposed
+        assumed.append(
+            f"{first_few(names)}: nothing could be asked in time steps of this length. In bins of {size:g} s there "
+            f"is a question to answer: run it again with --bin-size {size:g}."
+        )
     files = {"model": run, "map": run / MAP, "calls": run / "calls.csv", "report": run / "report.html"}
     maps.to_csv(files["calls"])
     shift = None
@@ -83,10 +91,14 @@ def analyse(
         shift = shift_test(model, recording, shifts=shifts)
         files["shift test"] = write_shift(shift, run)
     model.report(recording, files["report"], maps=maps, shift=shift, q=q, assumed=assumed)
-    tested = [s for s in maps.by_space["space"].values if s not in {**maps.refused, **maps.untested}]
-    for name in tested if maps.blocks is not None else []:
-        print_calls(maps, str(name))
+    for name in maps.tested:
+        if name not in {**maps.refused, **maps.undecided}:
+            print_calls(maps, name)
     print_goodness(model.goodness_of_fit_)
     print_line()
+    for name, why in maps.undecided.items():
+        print_line(f"{name}: not decided. {why}")
+    if proposed:
+        print_line(assumed[-1])
     for what, path in files.items():
         print_line(f"{what + ':':<12}{path}")

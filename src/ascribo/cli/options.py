@@ -238,7 +238,10 @@ def _reading(command: argparse.ArgumentParser) -> None:
 
     treatment = command.add_argument_group("what is done to the channels (`ascribo attribute` does the same)")
     treatment.add_argument(
-        "--bin-size", type=float, metavar="SECONDS", help="of .nwb files: width of the time bins"
+        "--bin-size",
+        type=float,
+        metavar="SECONDS",
+        help="width of the time bins; if the file has time steps, they are averaged",
     )
     treatment.add_argument(
         "--smooth", type=float, metavar="SECONDS", help="standard deviation of a Gaussian, within epochs"

@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..data.format_registry import find_loader
+from ..data.format_registry import find_loader, suffixes
+from ..data.preprocessing import Treatment
 from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..spaces.base import Space
 from ..support.progress import say
+from .longer_bins import average_in_bins
 from .spaces import SpaceText, build_spaces
 
 __all__ = [
@@ -88,11 +90,19 @@ def read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Re
     if not how and names and is_table(path):  # saved from Python: the model knows what to look for
         variables = [v for space in model.model_.spaces.values() for v in space.variables]
         how = {"channels": names, "variables": list(dict.fromkeys(variables))}
-    binned = Path(path).suffix.lower() == ".nwb"  # as it is read
+    binned = has_own_bins(path)
     recording = read_file(path, {**how, "treatment": treatment} if binned else how)
     if names:  # the columns of another file may come in another order
         recording = recording.take_channels(names)
-    return recording if binned or treatment is None else recording.treat(treatment)
+    if binned or treatment is None:
+        return recording
+    averaged = treatment.bin_size is not None and treatment.counts_events is False
+    return average_in_bins(recording, treatment) if averaged else recording.treat(treatment)
+
+
+def has_own_bins(path: str) -> bool:
+    """Whether a file is of a kind that is read in bins of the size that is asked for."""
+    return Path(path).suffix.lower() in suffixes("bin_size")
 
 
 def is_table(path: str) -> bool:
@@ -108,8 +118,13 @@ def table_columns(path: str) -> list[str]:
 
 
 def read_file(path: str, how: dict[str, Any]) -> Recording:
-    """The recording of a file; how : arguments of `ascribo.read`."""
+    """The recording of a file; how : arguments of `ascribo.read`. Files with time steps of their own are averaged
+    in bins if there is a bin size."""
     try:
-        return read(path, **how)
+        if how.get("bin_size") is None or has_own_bins(path):
+            return read(path, **how)
+        treatment = {name: how[name] for name in ("bin_size", "smooth", "transform") if how.get(name) is not None}
+        plain = {name: value for name, value in how.items() if name not in treatment}
+        return average_in_bins(read(path, **plain), Treatment(**treatment))
     except TypeError as error:  # the file holds something that is not a recording
         raise ValueError(str(error)) from error

@@ -123,7 +123,10 @@ def _of_the_test(
     """collapsed : spaces at chance, of which this is said already."""
     for what, reasons in (("has no test", maps.untested), ("could not be decided", maps.undecided)):
         for name, why in reasons.items():
-            yield _problem("care", f"{short(name)} {what}", f"{_sentence(why)}", "Read its scores as a first look.")
+            reason, _, do = why.rpartition(". ")  # those that could not be decided end with what to do
+            advice = _sentence(do) if reason and name in maps.undecided else "Read its scores as a first look."
+            reason = reason if reason and name in maps.undecided else why
+            yield _problem("care", f"{short(name)} {what}", _sentence(reason), advice)
     for name, notes in maps.notes.items():
         for kind, text in notes.items():
             if name not in maps.undecided:

@@ -187,7 +187,8 @@ class _Everything:
         blocks = split_blocks(variable, chosen, self.first, name, notes)
         if blocks and not variable.innovation and too_slow(variable.values, blocks):
             text = (
-                "it is slower than the blocks of time that are compared: chance cannot be told. Record for longer."
+                "it is slower than the blocks of time that are compared: chance cannot be told. Record for longer; "
+                "if it hardly moves from one time step to the next, average the recording in longer ones."
             )
             notes.append(Note(name, "too slow", text))
             return None
