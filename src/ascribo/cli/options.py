@@ -164,7 +164,8 @@ ANALYSE_EXAMPLE = (
 
 def _analyse(analyse: argparse.ArgumentParser) -> None:
     analyse.epilog = ANALYSE_EXAMPLE
-    analyse.add_argument("data", metavar="FILE", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
+    kinds = "a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file, or a folder of files that pynapple saved"
+    analyse.add_argument("data", metavar="FILE", help=kinds)
     analyse.add_argument("--out", required=True, metavar="FOLDER", help="folder for model, map, calls and report")
     analyse.add_argument(
         "--follow",

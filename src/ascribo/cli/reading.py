@@ -101,8 +101,8 @@ def read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Re
 
 
 def has_own_bins(path: str) -> bool:
-    """Whether a file is of a kind that is read in bins of the size that is asked for."""
-    return Path(path).suffix.lower() in suffixes("bin_size")
+    """Whether a file, or a folder of pynapple's, is of a kind that is read in bins of the size asked for."""
+    return Path(path).is_dir() or Path(path).suffix.lower() in suffixes("bin_size")
 
 
 def is_table(path: str) -> bool:

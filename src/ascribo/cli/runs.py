@@ -50,7 +50,7 @@ def recording_of_run(
     if data is None:
         if source is None:
             raise ValueError(f"{run} does not say which file it was fitted to: pass it with {pass_it}.")
-        if not Path(source["path"]).is_file():
+        if not Path(source["path"]).exists():
             raise ValueError(
                 f"{run} was fitted to {source['path']}, which is gone: pass the recording with {pass_it}."
             )

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ..support.names import suggest
-from . import formats  # noqa: F401 - each format registers itself
+from . import formats  # each format registers itself
 from .format_registry import FileContentError, check_options, find_loader
 from .formats.array_files import recording_from_arrays
 from .formats.table_files import recording_from_table
@@ -45,7 +45,8 @@ def read(
     the channels only, and is memory-mapped.
 
     In an **NWB** file (.nwb) everything has its path and its own time stamps: see
-    `ascribo.data.formats.read_nwb`, which takes bin_size and more.
+    `ascribo.data.formats.read_nwb`, which takes bin_size and more. A **folder** holds files that pynapple
+    saved: see `ascribo.data.formats.read_pynapple_folder`.
 
     Parameters
     ----------
@@ -74,9 +75,11 @@ def read(
     >>> folder.cleanup()
     """
     path = Path(path)
-    load = find_loader(path)
     roles = {"channels": channels, "variables": variables, "epochs": epochs, "time": time}
     treatment = {"smooth": smooth, "transform": transform}
+    if path.is_dir():
+        return _read_folder(path, {k: v for k, v in {**roles, **treatment, **options}.items() if v is not None})
+    load = find_loader(path)
     if not path.is_file():
         files = [f.name for f in path.parent.iterdir()] if path.parent.is_dir() else []
         raise FileNotFoundError(f"{path}: no such file{suggest(path.name, sorted(files))}")
@@ -103,5 +106,15 @@ def read(
         else:
             recording = recording_from_arrays(content, **roles)
         return recording if smooth is None and transform is None else recording.treat(**treatment)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _read_folder(path: Path, given: dict[str, Any]) -> Recording:
+    """A folder of pynapple's files."""
+    if "time" in given:
+        raise TypeError(f"{path}: time is for tables and arrays; the files of pynapple have time stamps.")
+    try:
+        return formats.read_pynapple_folder(path, **given)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{path}: {error}") from error

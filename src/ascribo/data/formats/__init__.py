@@ -11,5 +11,14 @@ To add one, write its module here and import it below (or write it elsewhere and
 from . import array_files, table_files
 from .nwb import read_nwb
 from .pynapple import annotate, from_pynapple, to_pynapple
+from .pynapple_folder import read_pynapple_folder
 
-__all__ = ["annotate", "array_files", "from_pynapple", "read_nwb", "table_files", "to_pynapple"]
+__all__ = [
+    "annotate",
+    "array_files",
+    "from_pynapple",
+    "read_nwb",
+    "read_pynapple_folder",
+    "table_files",
+    "to_pynapple",
+]
