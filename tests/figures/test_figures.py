@@ -120,3 +120,9 @@ def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"ascribo\[report\]"):
         figures.embedding(np.eye(3))
+
+
+def test_a_notebook_shows_a_figure_without_pyplot():
+    """IPython asks for `_repr_png_`, unless pyplot has told it how to draw figures."""
+    figure = figures.new_axes(None, (2, 1)).figure
+    assert figure._repr_png_().startswith(b"\x89PNG")

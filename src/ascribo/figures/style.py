@@ -35,9 +35,12 @@ SEQUENTIAL, CYCLIC = "viridis", "twilight"
 
 def new_figure(size: tuple[float, float]) -> Figure:
     """A figure of this size in inches, made without pyplot. A notebook shows it as a picture."""
-    figure = _figure_class()(figsize=size, layout="constrained")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+        figure = _figure_class()(figsize=size, layout="constrained")
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'ascribo[report]'") from error
     FigureCanvasAgg(figure)
     return figure
 
@@ -45,10 +48,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
 @cache
 def _figure_class() -> type[Figure]:
     """Matplotlib's figures, with a picture for notebooks, which else show them only once pyplot is imported."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'ascribo[report]'") from error
+    from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
         """A figure that a notebook shows."""
