@@ -1,4 +1,4 @@
-# make demo | quick | test | docs | bench | same | fuzz | chaos | strange | clean. Each sets up what it needs first.
+# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test docs bench same fuzz chaos strange clean
+.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -68,6 +68,10 @@ fuzz: .venv
 # Fits killed at random moments: each must end with the bits of a run in peace.
 chaos: .venv
 	$(VENV)/bin/python scripts/chaos.py --kills 100
+
+# A sweep on a Dask cluster whose workers and scheduler are killed: the results of one process, nothing lost.
+cluster: .venv
+	$(VENV)/bin/python scripts/cluster_chaos.py --cells 40
 
 # Recordings of all kinds that users bring: each is answered, or refused with a reason.
 strange: .venv

@@ -50,6 +50,8 @@ THOROUGH = (
     "scripts/test_strange_recordings.py",
     "simulate/test_navigation.py",
     "simulate/test_generative_process.py",
+    "support/test_spread.py",
+    "sweeps",
     "test_benchmarks.py",
     "test_tutorials.py",
     "test_types.py",

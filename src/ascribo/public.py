@@ -17,6 +17,7 @@ from .screening import screen
 from .spaces import Discrete, Follow, Regress, Space, Time
 from .spaces.similarities import Lp
 from .support.stored_parameters import storable
+from .sweeps import Sweep, sweep
 from .training.penalty_weight import Auto, Constant, Ramp
 from .version import __version__
 
@@ -34,6 +35,7 @@ __all__ = [
     "Regress",
     "SharedEmbedding",
     "Space",
+    "Sweep",
     "Time",
     "Treatment",
     "__version__",
@@ -56,5 +58,6 @@ __all__ = [
     "shift_test",
     "simulate",
     "storable",
+    "sweep",
     "to_pynapple",
 ]

@@ -17,17 +17,32 @@ from ..screening import screen as screen_recording
 from ..support.files import check_writable, only_writer
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints, forget, remember, remembered
+from ..training.data_parallel import rank
 from ..training.interruption import Interrupted
 from .analyse import analyse
 from .info import info
+from .options import RESUMABLE
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
 from .reading import describe_size, take_options
 from .report import report
 from .reproduce import find_experiment
 from .runs import model_of_run, recording_of_run
+from .sweep import sweep
 from .watch import watch
 
-__all__ = ["analyse", "attribute", "demo", "fit", "info", "report", "reproduce", "resume", "screen", "watch"]
+__all__ = [
+    "analyse",
+    "attribute",
+    "demo",
+    "fit",
+    "info",
+    "report",
+    "reproduce",
+    "resume",
+    "screen",
+    "sweep",
+    "watch",
+]
 
 
 def demo(out: str, progress: bool) -> None:
@@ -60,6 +75,9 @@ def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -
     recording = options.read(progress)
     checkpoint = run / ".checkpoint"
     model = ContrastiveEmbedding(spaces, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
+    if rank() > 0:  # of a fit under torchrun: the first process writes and prints
+        model.set_params(progress=False).fit(recording)
+        return
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
     command = {"argv": argv, "folder": str(Path.cwd())}
     say(f"fitting {describe_size(recording)}", progress)
@@ -109,10 +127,14 @@ def resume(*, run: str, progress: bool) -> None:
 
 
 def _checked_command(run: Path, command: Any) -> tuple[list[str], str]:
-    """The words of a command that was kept, and the folder it was typed in; nothing but a fit is ever run."""
+    """The words of a command that was kept, and the folder it was typed in; only fits and sweeps are ever run."""
     good = isinstance(command, dict) and {"argv", "folder"} <= command.keys() and isinstance(command["folder"], str)
     words = command["argv"] if good else None
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or words[:1] != ["fit"]:
+    if (
+        not isinstance(words, list)
+        or not all(isinstance(word, str) for word in words)
+        or words[:1] not in [[name] for name in RESUMABLE]
+    ):
         raise ValueError(f"{run}/.checkpoint does not say how the fit was started: run `ascribo fit` again.")
     if not Path(command["folder"]).is_dir():
         raise ValueError(f"the fit was started in {command['folder']}, which is gone: run `ascribo fit` again.")

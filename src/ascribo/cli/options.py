@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from ..version import __version__
 from .reproduce import known_experiments
 
-__all__ = ["COMMANDS", "parser"]
+__all__ = ["COMMANDS", "RESUMABLE", "parser"]
 
 COMMANDS = {
     "demo": "simulate a recording whose truth is known, fit it, show which channels carry what",
     "analyse": "from a file to a report in one go: spaces are proposed, fitted, attributed and tested",
     "screen": "find the channels that carry known variables, in seconds and without a model",
     "fit": "fit a model to a recording",
-    "resume": "go on with a fit that was interrupted",
+    "sweep": "fit every session with every choice of settings, on one machine or on a cluster",
+    "resume": "go on with a fit or a sweep that was interrupted",
     "attribute": "find out which channels carry which space of a fitted model",
     "report": "write one HTML file that says what was found, how sure it is, and whether to trust it",
     "watch": "show how far a fit has come, and what came of it",
@@ -23,6 +24,8 @@ COMMANDS = {
     "reproduce": "run an experiment, published or our own, from a checkout of the sources",
 }
 """Name -> what it does."""
+RESUMABLE = ("fit", "sweep")
+"""Commands that `ascribo resume` runs again, so they are told how they were typed."""
 
 
 def parser(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -41,7 +44,7 @@ def parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             command.add_argument(
                 "--quiet", action="store_true", help="no progress, only the result, warnings and errors"
             )
-            command.set_defaults(command=name, **({"argv": list(argv)} if name == "fit" else {}))
+            command.set_defaults(command=name, **({"argv": list(argv)} if name in RESUMABLE else {}))
     return top
 
 
@@ -70,8 +73,23 @@ def _report(report: argparse.ArgumentParser) -> None:
     report.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
 
 
+def _sweep(sweep: argparse.ArgumentParser) -> None:
+    sweep.epilog = (
+        "docs/cluster.md shows such a file, and how to use a cluster. A sweep that is run again computes only what "
+        "is missing."
+    )
+    sweep.add_argument("config", metavar="CONFIG", help="a .toml file: sessions, spaces, settings, grid")
+    sweep.add_argument("--out", metavar="FOLDER", help="folder of the sweep (the file's `out`)")
+    sweep.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes, one cell each; -1: one per core (%(default)s)"
+    )
+    sweep.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://node1:8786: its workers compute"
+    )
+
+
 def _resume(resume: argparse.ArgumentParser) -> None:
-    resume.add_argument("run", metavar="RUN", help="the folder that the fit was to write to")
+    resume.add_argument("run", metavar="RUN", help="the folder that the fit or sweep was to write to")
 
 
 def _watch(watch: argparse.ArgumentParser) -> None:
@@ -290,6 +308,7 @@ _OPTIONS = {
     "analyse": _analyse,
     "screen": _screen,
     "fit": _fit,
+    "sweep": _sweep,
     "resume": _resume,
     "attribute": _attribute,
     "report": _report,

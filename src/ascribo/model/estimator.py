@@ -30,6 +30,7 @@ from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
+from ..training.data_parallel import from_first_rank, rank
 from ..training.dispatch import train
 from ..training.penalty_weight import Auto, as_schedule
 from ..training.settings import MOST_SEEDS, Settings
@@ -177,7 +178,8 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         )
         with one_thread(), one_fit(folder):
             if folder is not None and not isinstance(self.random_state, int | np.integer):
-                every = remember(folder, f"{most} seeds", every)
+                every = remember(folder, f"{most} seeds", every) if rank() == 0 else every
+            every = from_first_rank(every)
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
                 [prepared],
@@ -189,7 +191,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 device=settings.device,
                 progress=self.progress,
             )
-            if folder is not None:  # nothing is left to resume
+            if folder is not None and rank() == 0:  # nothing is left to resume
                 discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
                 forget(folder, [f"{most} seeds"])
         history = history_of(trained.history, [o.space for o in prepared.problem.objectives])

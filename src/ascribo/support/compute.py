@@ -15,7 +15,15 @@ import torch
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["in_processes", "in_threads", "one_blas_thread", "one_thread", "physical_memory", "resolve_device"]
+__all__ = [
+    "in_processes",
+    "in_threads",
+    "one_blas_thread",
+    "one_thread",
+    "physical_memory",
+    "resolve_device",
+    "run_in_worker",
+]
 
 
 Result = TypeVar("Result")
@@ -97,11 +105,12 @@ def in_processes(
     >>> in_processes(divmod, [(7, 2), (9, 4)], 1)
     [(3, 1), (2, 1)]
     """
-    tasks = (delayed(_in_worker)(os.getpid(), function, each) for each in arguments)
+    tasks = (delayed(run_in_worker)(os.getpid(), function, each) for each in arguments)
     return list(Parallel(n_jobs=processes)(tasks))  # type: ignore[arg-type]
 
 
-def _in_worker(parent: int, function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+def run_in_worker(parent: int, function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+    """function(*arguments), in a process that ends when its parent does."""
     _end_with(parent)
     return function(*arguments)
 

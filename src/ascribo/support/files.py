@@ -15,7 +15,11 @@ try:
 except ImportError:  # not on Windows
     fcntl = None
 
-__all__ = ["check_writable", "only_writer", "write_atomically"]
+__all__ = ["FolderInUse", "check_writable", "only_writer", "write_atomically"]
+
+
+class FolderInUse(ValueError):
+    """Somebody else is writing to the folder."""
 
 
 def check_writable(path: str | Path) -> Path:
@@ -85,7 +89,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
     >>> with only_writer(folder), only_writer(folder):  # doctest: +ELLIPSIS
     ...     pass
     Traceback (most recent call last):
-    ValueError: ... is being written to by process ...: wait until that is done, or choose another folder.
+    ascribo.support.files.FolderInUse: ... is being written to by process ...: wait until that is done, or ...
     """
     path = Path(folder) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +106,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
         except BlockingIOError:
             who = os.read(handle, 200).decode(errors="replace") or "another process"
             os.close(handle)
-            raise ValueError(
+            raise FolderInUse(
                 f"{folder} is being written to by {who}: wait until that is done, or choose another folder."
             ) from None
     try:

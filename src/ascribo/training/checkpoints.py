@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from ..support.files import only_writer, write_atomically
+from .data_parallel import rank
 from .interruption import STOP
 
 __all__ = [
@@ -39,11 +40,12 @@ DECISIONS = "fit.json"
 
 @contextmanager
 def one_fit(folder: Path | None) -> Iterator[None]:
-    """Keep other fits out of a checkpoint folder within the block; nothing happens without a folder.
+    """Keep other fits out of a checkpoint folder within the block; nothing happens without a folder, or where
+    another process of the same fit does it (`data_parallel`).
 
     What a killed fit was just writing, and its wish to stop, are removed first.
     """
-    if folder is None:
+    if folder is None or rank() > 0:
         yield
         return
     with only_writer(folder):

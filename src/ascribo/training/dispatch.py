@@ -17,6 +17,7 @@ from joblib import effective_n_jobs
 from ..support.compute import in_processes, one_thread
 from .batch_source import DeviceSource, Source
 from .checkpoints import checkpoint_file
+from .data_parallel import SharedBatches, ranks
 from .early_stopping import Watch, watch_held_out
 from .interruption import Interrupted, stops_cleanly
 from .loop import Trained, run_steps
@@ -57,7 +58,7 @@ def train(
     """
     work = len(seeds) * settings.steps * settings.batch_size * (1 + problem.X.shape[1] / 200)
     jobs = -1 if n_jobs is None and work > WORTH_PROCESSES else n_jobs
-    processes = min(_processes(jobs, settings), len(seeds))
+    processes = min(_processes(jobs, settings), len(seeds)) if ranks() == 1 else 1
     on_host = torch.device(settings.device).type == "cpu"
     shares = [[int(seed)] for seed in seeds] if on_host else [list(seeds)]
     files = [None if checkpoint is None else checkpoint_file(checkpoint, own) for own in shares]
@@ -119,7 +120,7 @@ def train_source(
 
 def take_steps(source: Source, settings: Settings) -> Steps:
     """How to take training steps on a source: as CUDA graphs where that can be done, else one by one."""
-    if _as_graphs(source.device) and isinstance(source, DeviceSource):
+    if _as_graphs(source.device) and isinstance(source, DeviceSource) and ranks() == 1:
         return GraphSteps(source, settings)
     return EagerSteps(source, settings)
 
@@ -163,7 +164,8 @@ def _train_in_worker(part: Sequence[Work], progress: bool) -> list[Trained] | No
 def _train_stack(
     problems: Sequence[Problem], seeds: Sequence[int], settings: Settings, checkpoint: Path | None, progress: bool
 ) -> Trained:
-    source = RecordingSource(problems, seeds, device=settings.device, exact_penalty=settings.exact_penalty)
+    batches = RecordingSource if ranks() == 1 else SharedBatches
+    source = batches(problems, seeds, device=settings.device, exact_penalty=settings.exact_penalty)
     watch = None
     if settings.watched and all(problem is problems[0] for problem in problems):
         watch = watch_held_out(problems[0], list(seeds), settings.device, settings.batch_size)

@@ -19,6 +19,7 @@ from ..networks.infonce_loss import chance
 from ..support.progress import bar
 from .batch_source import Source
 from .checkpoints import read_checkpoint, write_checkpoint
+from .data_parallel import agreed, from_first_rank, rank
 from .early_stopping import Pace, Watch
 from .interruption import Interrupted, stops_cleanly
 from .penalty_weight import shorten
@@ -80,9 +81,11 @@ def run_steps(
             if watch is not None:
                 look(curves["held_out"][k][-1])
         assert done == reached
+    if done != from_first_rank(done):
+        raise ValueError(f"rank {rank()} does not see the state of rank 0 in {checkpoint}: use a shared disk.")
 
     def keep() -> None:
-        if checkpoint is not None:
+        if checkpoint is not None and rank() == 0:
             write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves)
 
     folder = None if checkpoint is None else checkpoint.parent
@@ -106,7 +109,7 @@ def run_steps(
                 )
             controller.observe(chunk["infonce"].sum(-1) + chunk["mse"].sum(-1), chunk["penalty"])
             if watch is not None:
-                held_out = watch(steps.parameters)
+                held_out = from_first_rank(watch(steps.parameters))
                 curves["held_out"].append(np.repeat(held_out[None], len(weights), axis=0))
                 look(held_out)
                 shown.total = pace.total
@@ -114,7 +117,7 @@ def run_steps(
             total = contrast + chunk["mse"].sum(-1).mean()
             bits = (floor - contrast) / np.log(2)
             shown.advance(len(weights), f"loss {total:.2f}  bits {bits:.2f}  λ {weights[-1].mean():.2g}")
-            if folder is not None and stop():
+            if folder is not None and agreed(stop()):
                 keep()
                 raise Interrupted.kept_in(folder, f" after {done} of at most {pace.total} steps")
             if done == pace.total or time.monotonic() - written > CHECKPOINT_SECONDS:

@@ -5,7 +5,7 @@ Schneider et al. (2025), equation 10.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,6 +97,8 @@ class RegularizedLoss:
         self.groups = list(shared.items())
         grouped = [objective for part in shared.values() for objective in part]
         self.columns = [grouped.index(objective) for objective in objectives]
+        # the negatives (model, B, dim) of all processes, where several train one model (`data_parallel`)
+        self.gather: Callable[[Tensor], Tensor] = lambda negatives: negatives
 
     def ordered(self, batch: Tensor) -> Tensor:
         """The rows of a batch (model, row, B, ...) one after the other, references first: (model, row·B, ...)."""
@@ -120,7 +122,7 @@ class RegularizedLoss:
         for (reference, negative), shared in self.groups:
             positives = [parts[self.rows[o.space][1]] for o in shared]
             terms = [o.terms for o in shared]
-            values.append(infonces(parts[reference], positives, parts[negative], terms))
+            values.append(infonces(parts[reference], positives, self.gather(parts[negative]), terms))
         errors = self.errors(parts, goals)
         total = torch.stack([value.sum() for value in values + errors]).sum()
         if noise is not None:

@@ -1,0 +1,99 @@
+"""The recordings of a sweep: where each is, and a fingerprint by which it is known again."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..data.format_registry import suffixes
+from ..data.recording import Recording
+from ..report.methods_text import fingerprint
+from ..support.compute import in_threads
+from ..support.files import write_atomically
+
+__all__ = ["Source", "find_sessions", "fingerprints"]
+
+Source = Path | Recording
+"""A file to read, or a recording in memory."""
+KNOWN = ".fingerprints.json"
+"""File of a sweep with the digests of files that have not changed since they were read."""
+
+
+def find_sessions(given: Any) -> dict[str, Source]:
+    """Sessions by name.
+
+    given : a folder (all files in it that can be read), a pattern such as "data/*.nwb", a list of files, or a dict
+        of names and files or recordings. Files are called by their name without its ending.
+    """
+    if isinstance(given, Mapping):
+        found = {str(name): one if isinstance(one, Recording) else Path(one) for name, one in given.items()}
+    elif isinstance(given, str | Path):
+        found = _by_name(_files(str(given)))
+    elif isinstance(given, Sequence) and not any(isinstance(one, Recording) for one in given):
+        found = _by_name([Path(one) for one in given])
+    else:
+        raise ValueError(
+            f"sessions is a {type(given).__name__}; expected a folder, a pattern such as 'data/*.nwb', a list of "
+            "files, or a dict of names and files or recordings."
+        )
+    if not found:
+        raise ValueError(f"sessions={given!r}: there is none. Expected files ending in {', '.join(suffixes())}.")
+    for name, one in found.items():
+        if isinstance(one, Path) and not one.is_file():
+            raise FileNotFoundError(f"session {name!r}: {one} is not there.")
+    return found
+
+
+def _files(given: str) -> list[Path]:
+    """The files of a folder or of a pattern, or the one file."""
+    if Path(given).is_dir():
+        return sorted(
+            path for path in Path(given).iterdir() if path.is_file() and path.suffix.lower() in suffixes()
+        )
+    if Path(given).exists() or not glob.has_magic(given):
+        return [Path(given)]
+    return sorted(path for path in map(Path, glob.glob(given, recursive=True)) if path.is_file())
+
+
+def _by_name(files: Sequence[Path]) -> dict[str, Source]:
+    """Files by their name without ending, or by their whole path where two have the same."""
+    stems = [path.stem for path in files]
+    return dict(zip(stems if len(set(stems)) == len(stems) else map(str, files), files, strict=True))
+
+
+def fingerprints(sessions: Mapping[str, Source], folder: Path) -> dict[str, str]:
+    """SHA-256 of each session's data. Those of files are kept in the folder, so that they are read once."""
+    known = _known(folder)
+    marks = {name: _mark(one) for name, one in sessions.items() if isinstance(one, Path)}
+    new = [name for name, mark in marks.items() if mark not in known]
+    known |= dict(
+        zip([marks[name] for name in new], in_threads(lambda name: _digest(sessions[name]), new), strict=True)
+    )
+    if new:
+        write_atomically(folder / KNOWN, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
+    return {
+        name: known[marks[name]] if isinstance(one, Path) else fingerprint(one) for name, one in sessions.items()
+    }
+
+
+def _known(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / KNOWN).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {str(mark): str(digest) for mark, digest in found.items()} if isinstance(found, dict) else {}
+
+
+def _mark(file: Path) -> str:
+    """By this a file is taken to be the same as before: its place, size and time of the last change."""
+    state = file.stat()
+    return f"{file.absolute()} {state.st_size} {state.st_mtime_ns}"
+
+
+def _digest(file: Any) -> str:
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
