@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed, effective_n_jobs, parallel_config
-
 from ascribo.support.progress import bar
+from ascribo.support.spread import spread
 from experiments.shared.results import code, write_json
 
 __all__ = ["Case", "Row", "compute_rows", "row_files"]
@@ -53,21 +52,18 @@ def compute_rows(
     files = row_files(cases, state)
     waiting = [k for k, file in enumerate(files) if not file.exists()]
 
-    def run(k: int) -> tuple[int, Row]:
-        return k, task(**cases[k])
-
-    with bar("cases", len(cases), progress) as shown, parallel_config("loky", inner_max_num_threads=1):
+    tasks = {str(k): (task, cases[k]) for k in waiting}
+    with bar("cases", len(cases), progress) as shown:
         shown.advance(len(cases) - len(waiting))
-        finished = Parallel(
-            n_jobs=min(effective_n_jobs(jobs), max(1, len(waiting))),
-            return_as="generator_unordered",
-            pre_dispatch="n_jobs",
-        )(delayed(run)(k) for k in waiting)
-        for k, row in finished:  # type: ignore[misc]
-            write_json(files[k], row)
+        for k, row in spread(_row, tasks, n_jobs=jobs):
+            write_json(files[int(k)], row)
             shown.advance()
             shown.line(describe(row))
     return [json.loads(file.read_text()) for file in files], len(cases) - len(waiting)
+
+
+def _row(task: Callable[..., Row], case: Case) -> Row:
+    return task(**case)
 
 
 def row_files(cases: Sequence[Case], state: Path) -> list[Path]:
