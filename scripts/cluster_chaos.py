@@ -49,15 +49,14 @@ class Cluster:
 
     def _disturb(self) -> None:
         """Kill a worker now and then, once the work has begun, and the scheduler once."""
-        next_kill = float("inf")
+        next_kill, done = 0.0, 0
         while not self.over:
             time.sleep(0.1)
             records = sorted(self.out.glob("*/cell.json"))
-            if records and next_kill == float("inf"):
-                next_kill = time.monotonic() + self.every
-            if time.monotonic() > next_kill:
+            if time.monotonic() > next_kill and len(records) > done:  # a worker takes seconds to start
                 self.workers[self.killed % 2].kill()
-                self.killed, next_kill = self.killed + 1, time.monotonic() + self.every
+                self.killed, next_kill, done = self.killed + 1, time.monotonic() + self.every, len(records)
+                print(f"  {len(records)} cells done, {self.killed} workers killed", flush=True)
             if not self.done_before and len(records) >= self.cells // 2:
                 self.scheduler.send_signal(signal.SIGKILL)
                 self.scheduler.wait()

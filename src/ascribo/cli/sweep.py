@@ -69,7 +69,7 @@ def sweep(
         raise
     _forget(state)
     cells = found.cells()
-    failed = cells[cells["state"] != "done"]
+    failed: Any = cells[cells["state"] != "done"]
     if len(failed):
         print_table(failed[["session", *given.get("grid", {}), "error"]], "Not done")
     if len(failed) < len(cells):

@@ -28,7 +28,7 @@ from ..support.stored_parameters import encode
 from ..version import __version__
 from .sessions import Source
 
-__all__ = ["MAP", "Cell", "compute_cell", "make_cell", "read_failure", "read_record", "write_failure"]
+__all__ = ["MAP", "Cell", "changed", "compute_cell", "make_cell", "read_failure", "read_record", "write_failure"]
 
 FORMAT = 1
 RECORD, FAILURE, MAP = "cell.json", "failed.json", "map.nc"
@@ -56,6 +56,12 @@ def make_cell(source: Source, fingerprint: str, how: Mapping[str, Any], model: C
     content = [FORMAT, fingerprint, encode(dict(how), "read"), parts]
     text = json.dumps(content, sort_keys=True)
     return Cell(hashlib.sha256(text.encode()).hexdigest()[:20], source, dict(how), model)
+
+
+def changed(model: ContrastiveEmbedding, **parameters: Any) -> ContrastiveEmbedding:
+    """A copy of an estimator, not fitted, with other parameters."""
+    copy: Any = clone(model)
+    return copy.set_params(**parameters)
 
 
 def compute_cell(cell: Cell, out: str, jobs: int | None) -> dict[str, Any]:
@@ -111,7 +117,7 @@ def _fitted(cell: Cell, folder: Path, recording: Recording, jobs: int | None) ->
         assert isinstance(found, ContrastiveEmbedding)
         return found
     checkpoint = folder / ".checkpoint"
-    model = clone(cell.model).set_params(checkpoint=checkpoint, progress=False, n_jobs=jobs).fit(recording)
+    model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs).fit(recording)
     with contextlib.suppress(OSError):
         checkpoint.rmdir()
     model.set_params(checkpoint=None, progress=True, n_jobs=None)  # those were for this fit

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from ..attribution.maps import AttributionMaps
@@ -19,7 +18,7 @@ from ..support.files import check_writable, only_writer, write_atomically
 from ..support.names import suggest
 from ..support.progress import bar, say
 from ..support.spread import WorkersLost, spread
-from .cells import MAP, compute_cell, make_cell, read_failure, read_record, write_failure
+from .cells import MAP, changed, compute_cell, make_cell, read_failure, read_record, write_failure
 from .sessions import find_sessions, fingerprints
 
 __all__ = ["Sweep", "sweep"]
@@ -91,7 +90,7 @@ def sweep(
         plan, cells = [], {}
         for name, source in found.items():
             for point in points:
-                cell = make_cell(source, prints[name], how, clone(model).set_params(**point))
+                cell = make_cell(source, prints[name], how, changed(model, **point))
                 cells[cell.digest] = cell
                 plan.append({"session": name, "settings": _plain(point), "digest": cell.digest})
         text = json.dumps({"format": FORMAT, "cells": plan}, indent=1)
@@ -206,7 +205,7 @@ class Sweep:
                 parts.append(maps.calls(q).assign(**{"session": session, **settings}))
         if not parts:
             return pd.DataFrame()
-        table = pd.concat(parts, ignore_index=True)
+        table: Any = pd.concat(parts, ignore_index=True)
         head = ["session", *self._settings()]
         return table[[*head, *(name for name in table.columns if name not in head)]]
 

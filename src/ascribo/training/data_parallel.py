@@ -73,7 +73,7 @@ def _together(send: Callable[[], Any]) -> None:
     except RuntimeError as error:
         raise RankLost(
             f"rank {rank()} of {ranks()}: another process of this fit has ended, so it cannot go on. With a "
-            "checkpoint folder (`ascribo fit` has one) nothing but the last seconds is lost: start the same command "
+            "checkpoint folder (`ascribo fit` has one) only the last seconds are lost: start the same command "
             f"again. ({str(error).splitlines()[0]})"
         ) from error
 
