@@ -214,3 +214,18 @@ def test_a_response_to_every_onset_is_no_response_to_the_label():
         calls = asc.screen(recording, {"b": asc.Follow("b", 1)}).calls["called"].to_numpy(bool)
         wrong, called = wrong + (calls & ~data.truth["b"]).sum(), called + calls.sum()
     assert called > 20 and wrong < 0.1 * called
+
+
+def test_labels_may_be_unknown_in_the_space_s_own_numbers():
+    class Marked(asc.Discrete):  # a kind whose `values` are NaN where they are unknown, as the page on kinds says
+        def values(self, variables):
+            return np.where(self.known(variables)[:, None], super().values(variables), np.nan)
+
+    rng = np.random.default_rng(3)
+    label = np.repeat(rng.integers(0, 3, 200), 10).astype(float)
+    X = rng.normal(size=(2000, 6)) + 2 * np.eye(6)[0] * (label == 1)[:, None]
+    label[np.arange(2000) % 50 < 4] = np.nan
+    recording = asc.Recording(X, pd.DataFrame({"label": label}))
+    plain, marked = (asc.screen(recording, {"label": kind("label", dim=1)}).calls for kind in (asc.Discrete, Marked))
+    pd.testing.assert_frame_equal(plain, marked)
+    assert plain["called"].tolist() == [True] + [False] * 5

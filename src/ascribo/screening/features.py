@@ -102,6 +102,8 @@ def fill_missing(values: np.ndarray, known: np.ndarray, first: np.ndarray, betwe
            [2.],
            [3.],
            [3.]])
+    >>> fill_missing(values, np.isfinite(values[:, 0]), np.zeros(4, int), between=False).T
+    array([[1., 1., 3., 3.]])
     """
     out = np.where(known[:, None], values, 0.0)
     starts = np.unique(first[~known])
@@ -112,7 +114,8 @@ def fill_missing(values: np.ndarray, known: np.ndarray, first: np.ndarray, betwe
         if len(there) and between:
             out[a:b] = np.stack([np.interp(rows, there, column[there]) for column in values.T], axis=1)
         elif len(there):
-            out[a:b] = values[np.interp(rows, there, there).round().astype(int)]
+            edges = (there[1:] + there[:-1]) // 2  # half way between known time steps
+            out[a:b] = values[there[np.searchsorted(edges, rows)]]
     return out
 
 
