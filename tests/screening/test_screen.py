@@ -226,6 +226,7 @@ def test_labels_may_be_unknown_in_the_space_s_own_numbers():
     X = rng.normal(size=(2000, 6)) + 2 * np.eye(6)[0] * (label == 1)[:, None]
     label[np.arange(2000) % 50 < 4] = np.nan
     recording = asc.Recording(X, pd.DataFrame({"label": label}))
-    plain, marked = (asc.screen(recording, {"label": kind("label", dim=1)}).calls for kind in (asc.Discrete, Marked))
+    kinds = asc.Discrete, Marked
+    plain, marked = (asc.screen(recording, {"label": kind("label", dim=1)}).calls for kind in kinds)
     pd.testing.assert_frame_equal(plain, marked)
     assert plain["called"].tolist() == [True] + [False] * 5
