@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-FULL = {"situations": [*SITUATIONS, *FURTHER, *BLIND], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2026}
+FULL = {"situations": [*SITUATIONS, *FURTHER, *BLIND], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2027}
 QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (
     "hidden company",

@@ -1,10 +1,12 @@
 """Features stay within epochs."""
 
 import numpy as np
+from scipy import signal
 
 from ascribo.data.segments import segment_bounds
 from ascribo.screening.features import averages, earlier, normal_scores, standardise
-from ascribo.screening.questions import Question, Variable, channel_history, path_tells, run_starts
+from ascribo.screening.questions import FAR, Question, Variable, channel_history, path_tells, run_starts
+from ascribo.screening.variables import make_variable
 
 
 def test_no_lag_and_no_average_crosses_an_edge():
@@ -76,3 +78,12 @@ def test_fine_functions_tell_products_of_any_two_variables():
         goal = np.sin(1.5 * values[:, one]) * values[:, two]
         left = goal - design @ np.linalg.lstsq(design, goal, rcond=None)[0]
         assert left.var() < 0.1 * goal.var()
+
+
+def test_the_past_of_a_slow_variable_is_far_only_if_it_moves_on_smoothly():
+    rng = np.random.default_rng(0)
+    first, known = np.zeros(8_000, int), np.ones(8_000, bool)
+    walk = standardise(signal.lfilter([1.0], [1.0, -np.exp(-1 / 300)], rng.standard_normal((8_000, 1)), axis=0))
+    smooth = standardise(signal.lfilter([1.0], [1.0, -np.exp(-1 / 30)], walk, axis=0))
+    assert make_variable(walk, False, False, first, known).lag == FAR
+    assert make_variable(smooth, False, False, first, known).lag > FAR

@@ -11,6 +11,7 @@ from scipy import signal, stats
 from ..support.compute import in_threads
 
 __all__ = [
+    "as_slice",
     "averages",
     "components",
     "dummies",
@@ -135,6 +136,16 @@ def epoch_starts(first: np.ndarray) -> np.ndarray:
     array([0, 3])
     """
     return np.flatnonzero(first == np.arange(len(first)))
+
+
+def as_slice(rows: np.ndarray) -> slice | np.ndarray:
+    """The same time steps, as a slice if they follow on each other: nothing is copied then.
+
+    >>> as_slice(np.array([3, 4, 5])), as_slice(np.array([3, 5]))
+    (slice(3, 6, None), array([3, 5]))
+    """
+    a, b = int(rows[0]), int(rows[-1]) + 1
+    return slice(a, b) if b - a == len(rows) else rows
 
 
 def normal_scores(channels: np.ndarray) -> np.ndarray:

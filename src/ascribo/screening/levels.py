@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .features import as_slice
 from .questions import Variable
 
 __all__ = ["level_scores"]
@@ -20,10 +21,10 @@ def level_scores(variable: Variable, scores: np.ndarray, blocks: list[np.ndarray
     gram, cross, total = [], [], []
     for rows in blocks:
         own = np.concatenate([np.ones((len(rows), 1)), variable.functions(rows, FUNCTIONS)], 1, dtype=np.float32)
-        y = scores[rows]
+        y = scores[as_slice(rows)]
         gram.append((own.T @ own).astype(float))
         cross.append((own.T @ y).astype(float))
-        total.append(np.square(y, dtype=float).sum(0))
+        total.append(np.einsum("tc,tc->c", y, y).astype(float))
     half = np.arange(len(blocks)) % 2
     steps = sum(map(len, blocks))
     error = np.sum(total, axis=0)

@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from ..support.compute import in_threads
-from .features import averages, components, earlier, epoch_starts, hats, trend, waves
+from .features import as_slice, averages, components, earlier, epoch_starts, hats, trend, waves
 from .regression import Parts, put_together
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
 
 LAGS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45)
 """Lags, in time steps, that the past may lie back."""
+FAR = 16
+"""Lag beyond which the past lies only if nothing is new in a variable since then: if it moves on smoothly."""
 ALIKE = 0.9
 """Autocorrelation down to which the past may fall: what is beyond is new enough to be asked about."""
 AROUND = (1, 2, 4, 8)
@@ -190,24 +192,18 @@ def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: lis
     def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
         own = averages(scores[:, part], DECAY_TIMES, first)[:, index]
-        inside = [own[:, _span(rows)] for rows in blocks]
-        goals = [scores[_span(rows), part] for rows in blocks]
+        inside = [own[:, as_slice(rows)] for rows in blocks]
+        goals = [scores[as_slice(rows), part] for rows in blocks]
         gram = np.stack([[[_dots(x, y) for x in each] for y in each] for each in inside])  # (block, s, s, channel)
         cross = np.stack([[_dots(x, goal) for x in each] for each, goal in zip(inside, goals, strict=True)])
         for k, (rows, each) in enumerate(zip(blocks, inside, strict=True)):
             others = (gram.sum(0) - gram[k]).transpose(2, 0, 1) + small
             weights = np.linalg.solve(others, (cross.sum(0) - cross[k]).T[..., None])[..., 0]
             for x, weight in zip(each, weights.T.astype(np.float32), strict=True):
-                out[_span(rows), part] -= x * weight
+                out[as_slice(rows), part] -= x * weight
 
     in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
     return out
-
-
-def _span(rows: np.ndarray) -> slice | np.ndarray:
-    """The same time steps, as a slice if they follow on each other: nothing is copied then."""
-    a, b = int(rows[0]), int(rows[-1]) + 1
-    return slice(a, b) if b - a == len(rows) else rows
 
 
 def _dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -261,19 +257,19 @@ class Question:
                 given += [each.columns[self._past(rows, more)] for more in (1, 5)]
                 joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
-        given += [_clock(rows, start, self.count(24)) for start in self._starts]
+        given += self._clocks(rows)
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
-            past += [flat, waves(flat, self.count(24), 0.1, 1.5)]
+            past += [flat, waves(flat, self.count(12), 0.1, 1.5)]
             if self.space.innovation:  # what products with the channels' past, among the features, have of the past
                 given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
             for other in self.others.values():
                 values = other.columns[rows]
                 given.append(_products(values, recent[:, :INTERACTING]))
                 joined = np.concatenate([values, recent[:, :6]], axis=1)
-                past.append(_products(waves(values, self.count(6), 0.5, 4.0, seed=3), recent[:, :4]))
-                past.append(waves(joined, self.count(32), 0.3, 2.0, seed=2))
-        return put_together(given, past, self._features(rows), self.channels[_span(rows)])
+                past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
+                past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
+        return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
 
     def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Waves of values (rows, k) of the space and those of all other spaces together."""
@@ -296,6 +292,9 @@ class Question:
         values, where they change seldom, and of its epoch, where there are many."""
         many = len(epoch_starts(self.first)) >= MANY and not self.is_time_in_epoch
         return [run_starts(self.space.values, self.first)] * self.space.seldom + [self.first] * many
+
+    def _clocks(self, rows: np.ndarray) -> list[np.ndarray]:
+        return [_clock(rows, start, self.count(24)) for start in self._starts]
 
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
         return np.maximum(rows - lag, self.first[rows])

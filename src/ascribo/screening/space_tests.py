@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from threading import RLock
 
 import numpy as np
 from scipy import stats
@@ -15,7 +16,7 @@ from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..data.standardised_channels import limit_time_steps
 from ..spaces.base import Space
-from ..support.compute import one_blas_thread
+from ..support.compute import in_threads, one_blas_thread
 from .diagnostics import (
     FUNCTION,
     Hidden,
@@ -31,6 +32,7 @@ from .levels import level_scores
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .sign_flips import p_values, quadratic_form
+from .slow_responses import ask_slowly, slower_channels
 from .variables import make_variables, split_blocks, too_slow
 
 __all__ = ["SpaceTest", "ask_spaces"]
@@ -54,6 +56,11 @@ TIME_IN_TRIAL = (
 HIDDEN_COMPANY = (
     "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
     "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
+)
+SLOW_RESPONSES = (
+    "{found} channels tell more of its averages over the time before than of what is new in it: they respond "
+    "slowly. Their scores are shares of the channel's change from step to step, and other slow things that go "
+    "along with it are less surely told apart."
 )
 FLIPS = 20_000
 MISFIT = 0.002
@@ -120,14 +127,14 @@ def ask_spaces(
     noisy = {note.space for note in notes if note.kind == "measured with error"}
     everything = _Everything(variables, known, first, last, scores, seen, flips, noisy)
     chosen = known if only is None else known & only[used]
-    out = []
-    for name, space in asked.items():
-        if space.nuisance:
-            continue
+
+    def ask(name: str) -> SpaceTest:
         own = [note for note in notes if note.space == name]
         found = everything.ask(name, chosen, own) if name in variables else None
-        out.append(_nothing(name, scores.shape[1], own) if found is None else found)
-    return [replace(each, at=_at(each.at, used, len(recording), scores.shape[1])) for each in out]
+        found = _nothing(name, scores.shape[1], own) if found is None else found
+        return replace(found, at=_at(found.at, used, len(recording), scores.shape[1]))
+
+    return in_threads(ask, [name for name, space in asked.items() if not space.nuisance])
 
 
 def _used(steps: int, channels: int) -> np.ndarray:
@@ -174,6 +181,7 @@ class _Everything:
     noisy: set[str]
     hidden: Hidden | None = None
     pasts: dict[tuple[int, int], tuple[History, np.ndarray]] = field(default_factory=dict)
+    lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
         known = {name: each.values[self.known] for name, each in self.variables.items()}
@@ -207,6 +215,8 @@ class _Everything:
         if question.is_time_in_epoch:
             notes.append(Note(name, "time in trial", TIME_IN_TRIAL))
         test = _test(name, question, left, blocks, self.flips)
+        if variable.innovation:
+            test = self._slowly(test, variable, others, blocks, notes)
         self._note(test, variable, notes)
         level = level_scores(variable, self.scores, blocks)
         return replace(test, notes=notes, level=level)
@@ -253,17 +263,53 @@ class _Everything:
             question, sums, chosen = ask(REACH)
         return question, fit_residuals(sums, chosen)
 
+    def _slowly(
+        self,
+        test: SpaceTest,
+        variable: Variable,
+        others: Mapping[str, Variable],
+        blocks: list[np.ndarray],
+        notes: list[Note],
+    ) -> SpaceTest:
+        """The same with the second question, for channels that it is asked of; see `slow_responses`."""
+        asked = slower_channels(variable, self.scores)
+        if not len(asked):
+            return test
+        question = ask_slowly(variable, others, self.scores[:, asked], self.first, self.last)
+        sums = block_sums(question.parts, blocks)
+        slow = _test(test.space, question, fit_residuals(sums, choose_penalties(sums, 1)), blocks, self.flips)
+        better = slow.p < test.p[asked]
+        p = test.p.copy()
+        p[asked] = np.minimum(1, 2 * np.minimum(slow.p, test.p[asked]))
+        which = asked[better]
+
+        def at(rows: np.ndarray) -> np.ndarray:
+            out = test.at(rows)
+            out[:, which] = slow.at(rows)[:, better]
+            return out
+
+        changed = {key: getattr(test, key).copy() for key in ("score", "ci_low", "ci_high")}
+        for key, values in changed.items():
+            values[which] = getattr(slow, key)[better]
+        if (found := np.count_nonzero(stats.false_discovery_control(p)[which] <= LEVEL)) > 0:
+            notes.append(Note(test.space, "slow responses", SLOW_RESPONSES.format(found=found)))
+        return replace(test, p=p, at=at, **changed)
+
     def _past(self, variable: Variable, reach: int, blocks: list[np.ndarray]) -> tuple[History, np.ndarray]:
         """The channels' past, and the channels less what it says of each."""
+
+        def make() -> tuple[History, np.ndarray]:
+            past = np.maximum(variable.past - 2 * reach, self.first)
+            history = channel_history(self.scores, self.first, past, self.view)
+            return history, whiten(self.scores, self.first, past, blocks)
+
+        if variable.seldom:  # whose blocks lie otherwise
+            return make()
         key = (variable.lag, reach)
-        if not variable.seldom and key in self.pasts:
+        with self.lock:  # spaces are asked in threads, and share it
+            if key not in self.pasts:
+                self.pasts[key] = make()
             return self.pasts[key]
-        past = np.maximum(variable.past - 2 * reach, self.first)
-        history = channel_history(self.scores, self.first, past, self.view)
-        found = history, whiten(self.scores, self.first, past, blocks)
-        if not variable.seldom:  # whose blocks lie otherwise
-            self.pasts[key] = found
-        return found
 
     def _note(self, test: SpaceTest, variable: Variable, notes: list[Note]) -> None:
         """What the variable, and the channels that are called, may mislead about."""
@@ -273,7 +319,8 @@ class _Everything:
         called = stats.false_discovery_control(test.p) <= LEVEL
         if not called.any() or variable.categorical or not variable.innovation:
             return
-        self.hidden = self.hidden or hidden_components(self.scores_known, self.narrow)
+        with self.lock:
+            self.hidden = self.hidden or hidden_components(self.scores_known, self.narrow)
         if moves_with_hidden(self.hidden, self.scores_known, self.narrow, name, variable.lag, called):
             notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
 

@@ -10,12 +10,12 @@ import pandas as pd
 
 from ..spaces.base import Space
 from .diagnostics import Note, lost_steps
-from .features import dummies, earlier, fill_missing, standardise
+from .features import dummies, earlier, epoch_starts, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
-from .questions import Question, Variable, choose_lag, run_starts
+from .questions import FAR, Question, Variable, choose_lag, run_starts
 from .regression import Parts, block_sums, put_together, residual_products
 
-__all__ = ["FEWEST", "SHORTEST", "make_variables", "split_blocks", "too_slow"]
+__all__ = ["FEWEST", "SHORTEST", "make_variable", "make_variables", "split_blocks", "too_slow"]
 
 BLOCKS = 20
 SHORTEST, FEWEST = 25, 8
@@ -64,7 +64,7 @@ def make_variables(
             notes.append(Note(name, "many labels", text))
         values[name] = dummies(own, LABELS) if space.categorical else own
     starts = {name: run_starts(own, first) for name, own in values.items()}
-    seldom = {name: len(np.unique(each)) < SELDOM * len(each) for name, each in starts.items()}
+    seldom = {name: len(epoch_starts(each)) < SELDOM * len(each) for name, each in starts.items()}
     smooth = [name for name in values if not spaces[name].categorical and not seldom[name]]
     if smooth:
         together = np.concatenate([values[name] for name in smooth], axis=1)
@@ -81,19 +81,30 @@ def make_variables(
                     "variables were smoothed together. Fast changes are lost; a better measurement would keep them."
                 )
                 notes.append(Note(name, "measured with error", text))
-    return {
-        name: _variable(own, spaces[name].categorical, seldom[name], first, known) for name, own in values.items()
-    }
+    kinds = {name: (spaces[name].categorical, seldom[name]) for name in values}
+    return {name: make_variable(own, *kinds[name], first, known) for name, own in values.items()}
 
 
-def _variable(
+def make_variable(
     values: np.ndarray, categorical: bool, seldom: bool, first: np.ndarray, known: np.ndarray
 ) -> Variable:
-    """How far back its past lies, and whether its innovation can be asked about."""
+    """A variable: how far back its past lies, and whether its innovation can be asked about.
+
+    values : (time, k). seldom : see `Variable`. known : (time,), time steps that are looked at.
+    """
     lag = choose_lag(values, first)
-    own = Variable(values, categorical, earlier(first, lag), lag, True, seldom)
     rows = np.flatnonzero(known)
     rows = rows[:: max(1, len(rows) // LOOKED_AT)]
+    for each in sorted({min(lag, FAR), lag}):
+        own = Variable(values, categorical, earlier(first, each), each, True, seldom)
+        if _has_innovation(own, rows, first):
+            return own
+    return replace(own, innovation=False)
+
+
+def _has_innovation(own: Variable, rows: np.ndarray, first: np.ndarray) -> bool:
+    """Whether enough is new in a variable since its past, by a regression at some time steps."""
+    values = own.values
     alone = Question(own, {}, None, np.zeros((len(values), 1), np.float32), first, first)
 
     def parts(some: np.ndarray) -> Parts:
@@ -104,7 +115,7 @@ def _variable(
     left, total = np.trace(residual_products(sums)), sum(np.trace(each) for each in sums.ff)
     left /= max(1 - len(sums.zz[0]) / sums.steps, 0.2)  # what so many features tell by chance
     change = np.square(values[rows] - values[own.past[rows]]).sum()
-    return replace(own, innovation=bool(left > NEW * total or left > NEW_OF_CHANGE * change > 0))
+    return bool(left > NEW * total or left > NEW_OF_CHANGE * change > 0)
 
 
 def split_blocks(
