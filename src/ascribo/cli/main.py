@@ -49,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FloatingPointError as error:
         say(f"ascribo: error: {error}")
         return 1
+    except OSError as error:  # of the disk, not of what was asked for
+        say(f"ascribo: error: {error.strerror or error}")
+        return 1
     except Exception:
         traceback.print_exc()
         say("ascribo: error: this should not have happened; please report it with the lines above.")

@@ -55,12 +55,12 @@ def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torc
     known = {"format": FORMAT, "ascribo": __version__, "tensors": file, "sha256": digest}
     known["checksum"] = _checksum({**facts, **known})
     text = json.dumps({**known, **facts, **known}, indent=1)  # what is known here comes first, and counts
-    write_atomically(folder / file, lambda path: path.write_bytes(data))
     try:
+        write_atomically(folder / file, lambda path: path.write_bytes(data))
         write_atomically(folder / "model.json", lambda path: path.write_text(text, encoding="utf-8"))
     except BaseException:
-        if file != before:
-            (folder / file).unlink()
+        if file not in (before, _ours(folder)):  # the last step of writing model.json may fail when it is there
+            (folder / file).unlink(missing_ok=True)
         raise
     if before not in (None, file):
         (folder / str(before)).unlink(missing_ok=True)

@@ -50,6 +50,20 @@ def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:
     'done'
     """
     path = Path(path)
+    try:
+        _replace(path, write)
+    except OSError as error:
+        if error.errno is None:  # it says what is wrong itself
+            raise
+        raise OSError(
+            error.errno,
+            f"{path} could not be written ({error.strerror}). Nothing half-written is left: make room or choose "
+            "another place, and do it again.",
+        ) from error
+    return path
+
+
+def _replace(path: Path, write: Callable[[Path], Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     os.close(handle)
@@ -65,7 +79,6 @@ def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:
         _to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
-    return path
 
 
 def _to_disk(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -94,10 +95,11 @@ def _on_dask(function: Callable[..., Result], tasks: Tasks, scheduler: Any) -> I
     try:
         keys = {client.submit(function, *arguments, pure=False): key for key, arguments in tasks.items()}
         for future in as_completed(keys, loop=client.loop):
-            if future.status == "finished":
-                yield keys[future], future.result()
-            elif future.status == "error" and not isinstance(error := future.exception(), KilledWorker | OSError):
-                raise error  # type: ignore[misc]
+            try:
+                result = future.result()
+            except (CancelledError, KilledWorker, OSError, TimeoutError):  # worker or scheduler were lost
+                continue
+            yield keys[future], result
     finally:
         if ours:
             client.close(timeout=2)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..networks.infonce_loss import chance
@@ -22,7 +25,7 @@ from .checkpoints import read_checkpoint, write_checkpoint
 from .data_parallel import agreed, from_first_rank, rank
 from .early_stopping import Pace, Watch
 from .interruption import Interrupted, stops_cleanly
-from .penalty_weight import shorten
+from .penalty_weight import Constant, shorten
 from .settings import Settings
 from .steps import STEPS_PER_CHUNK, Steps
 
@@ -96,17 +99,16 @@ def run_steps(
                 pace.why = f"loss and penalty stopped moving at step {done}"
                 break
             weights = controller.weights(done, min(STEPS_PER_CHUNK, pace.total - done))
+            good = {name: value.detach().clone() for name, value in steps.parameters.items()}
             chunk = steps.run(done, weights)
+            if diverged := _diverged(chunk, steps.parameters):
+                pace.why = _back_to(good, steps, done, diverged)
+                break
             done += len(weights)
             if not weights.any():
                 chunk["penalty"][:] = chunk["penalty"][-1]  # it was measured at the last step alone
             for name, value in {**chunk, "lambda": weights}.items():
                 curves[name].append(value)
-            if not (np.isfinite(chunk["infonce"]).all() and np.isfinite(chunk["mse"]).all()):
-                raise FloatingPointError(
-                    f"the loss became infinite by step {done}: lower learning_rate "
-                    f"({settings.learning_rate:g}) or the penalty."
-                )
             controller.observe(chunk["infonce"].sum(-1) + chunk["mse"].sum(-1), chunk["penalty"])
             if watch is not None:
                 held_out = from_first_rank(watch(steps.parameters))
@@ -126,6 +128,37 @@ def run_steps(
     history = {name: np.concatenate(value) for name, value in curves.items()}
     parameters = {name: value.detach().cpu() for name, value in steps.parameters.items()}
     return Trained(parameters, history, (pace.why,) * len(source.seeds))
+
+
+def _diverged(chunk: dict[str, np.ndarray], parameters: Mapping[str, Tensor]) -> str:
+    """What is no longer a finite number after a chunk of steps; empty if all is well."""
+    for name, words in (("infonce", "the loss"), ("mse", "the squared error"), ("penalty", "the penalty")):
+        if not np.isfinite(chunk[name]).all():
+            return words
+    return "" if all(bool(value.isfinite().all()) for value in parameters.values()) else "a weight"
+
+
+def _back_to(good: Mapping[str, Tensor], steps: Steps, done: int, what: str) -> str:
+    """Bring back the weights of before the chunk that diverged; why training ended, which is also a warning.
+
+    Weights before the first step are no model: that is an error.
+    """
+    settings = steps.settings
+    rate = f"lower learning_rate ({settings.learning_rate:g}), to a third of it at first"
+    advice = f"{rate}, or the penalty" if settings.schedule != Constant(0.0) else rate
+    if done == 0:
+        raise FloatingPointError(
+            f"training diverged: {what} became infinite in the first {STEPS_PER_CHUNK} steps. Please {advice}."
+        )
+    with torch.no_grad():
+        for name, value in steps.parameters.items():
+            value.copy_(good[name])
+    warnings.warn(
+        f"training diverged: {what} became infinite after step {done}. The model is that of step {done}. Better "
+        f"{advice}, and fit again.",
+        stacklevel=2,
+    )
+    return f"diverged: {what} became infinite after step {done}, whose weights were kept"
 
 
 def _fingerprint(source: Source, settings: Settings) -> str:
