@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config

@@ -16,6 +16,7 @@ from ...support.names import suggest
 from ..format_registry import FileContentError, file_format
 from ..recording import Recording
 from .hdf5_safety import check_hdf5, check_size
+from .mat_safety import readable_arrays
 
 __all__ = ["load_hdf5", "load_mat", "load_npy", "load_npz", "recording_from_arrays"]
 
@@ -55,7 +56,7 @@ def load_mat(path: str | Path) -> Arrays:
     if h5py.is_hdf5(path):  # version 7.3; the axes are stored in reverse
         arrays = {name: array.T for name, array in load_hdf5(path).items()}
     else:
-        content = scipy.io.loadmat(path)
+        content = scipy.io.loadmat(path, variable_names=readable_arrays(path))
         arrays = {
             name: value.toarray() if scipy.sparse.issparse(value) else value
             for name, value in content.items()
