@@ -25,6 +25,8 @@ __all__ = [
     "waves",
 ]
 
+CHANNELS_AT_ONCE = 16
+"""Channels that are ranked together: their values lie beside each other in memory."""
 PIECE = 32
 """Time steps of the pieces that exponential averages are computed in."""
 
@@ -153,23 +155,27 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
 
     Outliers lose their weight, and what a channel says about a variable is kept.
     """
-    steps, columns = len(channels), np.ascontiguousarray(channels.T)
-    out = np.empty(columns.shape, dtype=np.float32)
+    steps = len(channels)
+    out = np.empty(channels.shape, dtype=np.float32)
     normal = stats.norm.ppf(np.arange(1, 2 * steps) / (2 * steps)).astype(np.float32)  # at half ranks
 
-    def rank(channel: int) -> None:
-        column, ranked = columns[channel], out[channel]
-        order = np.argsort(column)
-        ordered = column[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        ends = np.r_[starts[1:], steps]
-        ranked[order] = np.repeat(normal[starts + ends - 1], ends - starts)
-        ranked -= ranked.mean()
-        spread = ranked.std()
-        ranked /= spread if spread > 0 else np.inf
+    def rank(start: int) -> None:
+        part = slice(start, start + CHANNELS_AT_ONCE)
+        columns = np.ascontiguousarray(channels[:, part].T)
+        ranked = np.empty(columns.shape, dtype=np.float32)
+        for column, own in zip(columns, ranked, strict=True):
+            order = np.argsort(column)
+            ordered = column[order]
+            starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+            ends = np.r_[starts[1:], steps]
+            own[order] = np.repeat(normal[starts + ends - 1], ends - starts)
+            own -= own.mean()
+            spread = own.std()
+            own /= spread if spread > 0 else np.inf
+        out[:, part] = ranked.T
 
-    in_threads(rank, range(len(columns)))
-    return np.ascontiguousarray(out.T)
+    in_threads(rank, range(0, channels.shape[1], CHANNELS_AT_ONCE))
+    return out
 
 
 def components(channels: np.ndarray, count: int) -> np.ndarray:

@@ -27,7 +27,7 @@ from .diagnostics import (
     note_velocity,
     table_of_functions,
 )
-from .features import components, normal_scores
+from .features import as_slice, components, normal_scores
 from .levels import level_scores
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
@@ -122,7 +122,7 @@ def ask_spaces(
     known = np.all([space.known(table) for space in asked.values()], axis=0)
     notes: list[Note] = []
     variables = make_variables(table, asked, known, first, notes)
-    scores = normal_scores(recording.X[used])
+    scores = normal_scores(recording.X[as_slice(used)])
     seen = None if view is None else components(view[used], view.shape[1])
     noisy = {note.space for note in notes if note.kind == "measured with error"}
     everything = _Everything(variables, known, first, last, scores, seen, flips, noisy)
