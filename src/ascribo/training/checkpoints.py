@@ -125,8 +125,9 @@ def write_checkpoint(path: Path, done: int, fingerprint: str, parameters, optimi
     try:
         write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=facts))
     except (OSError, SafetensorError) as error:
+        why = error.__cause__ or error
         warnings.warn(
-            f"the state after step {done} could not be written to {path.parent} ({error.__cause__ or error}); training goes on, but a "
+            f"the state after step {done} could not be written to {path.parent} ({why}); training goes on, but a "
             "fit that is interrupted now goes on from an earlier step.",
             stacklevel=2,
         )
