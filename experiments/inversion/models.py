@@ -191,18 +191,23 @@ def score_tables(result: Mapping[str, Any], measure: str, name: str, said: str) 
 
 def draw_scores(rows: Sequence[Row], measure: str, label: str, ax: Axes | None = None) -> Axes:
     """Every model as a dot, the printed score as a line, row by row."""
-    ax = figures.new_axes(ax, (7.5, 1.2 + 0.27 * len(rows)))
-    for k, row in enumerate(rows):
-        colour = figures.PALETTE[0] if row["identified"] else figures.PALETTE[1]
-        ax.scatter(100 * np.asarray(row[measure]), [k] * len(row[measure]), s=16, color=colour, zorder=3)
-        if row["printed"] is not None:
-            ax.plot([row["printed"]] * 2, [k - 0.35, k + 0.35], color=figures.INK, linewidth=1.2)
     names = [f"{row['setting']} ({row['layers']} layers)" for row in rows]
-    ax.set_yticks(range(len(rows)), names, fontsize=7)
-    ax.invert_yaxis()
-    ax.set(xlabel=f"{label}, in percent; line: printed")
-    figures.tidy(ax)
-    return ax
+    series: dict[str, dict[str, Any]] = {}
+    for k, (kind, identified) in enumerate((("identified", True), ("not identified", False))):
+        own = [
+            (n, 100 * v)
+            for n, r in zip(names, rows, strict=True)
+            if r["identified"] == identified
+            for v in r[measure]
+        ]
+        if own:
+            groups, values = zip(*own, strict=True)
+            series[kind] = {"group": groups, "value": values, "color": figures.PALETTE[k], "lane": 0}
+    printed = [(n, row["printed"]) for n, row in zip(names, rows, strict=True) if row["printed"] is not None]
+    if printed:
+        groups, values = zip(*printed, strict=True)
+        series["printed"] = {"group": groups, "value": values, "marker": "|", "color": figures.INK, "lane": 0}
+    return figures.dots(series, names, ax, label=f"{label}, in percent", size=(7.5, 1.2 + 0.27 * len(rows)))
 
 
 def _describe(row: Row) -> str:

@@ -262,18 +262,18 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """L - log M - limit against the number of negatives, with the positive (lines) and without it (dots)."""
-    ax = figures.new_axes(ax, (5.2, 3.8))
     limits = [row for row in result["rows"] if row["kind"] != "trained"]
+    series: dict[str, dict[str, Any]] = {}
     for k, name in enumerate(dict.fromkeys(_name(row) for row in limits)):
         own = [row for row in limits if _name(row) == name]
         colour, x = figures.PALETTE[k % len(figures.PALETTE)], [row["negatives"] for row in own]
-        ax.plot(x, [row["with_positive"] - row["limit"] for row in own], color=colour, label=name)
-        ax.scatter(x, [row["without_positive"] - row["limit"] for row in own], color=colour, s=14)
+        for key, look in (("with_positive", {"marker": ""}), ("without_positive", {"linestyle": ""})):
+            y = [row[key] - row["limit"] for row in own]
+            shown = name if key == "with_positive" else f"_{name}"  # one name for both in the legend
+            series[shown] = {"x": x, "y": y, "color": colour, **look}
+    ax = figures.curves(series, ax, xlabel="negatives M", ylabel="L - log M, less its limit (nats)")
     ax.axhline(0, color=figures.FAINT, linewidth=1)
     ax.set_xscale("log")
-    ax.set(xlabel="negatives M", ylabel="L - log M, less its limit (nats)")
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False)
     return ax
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 import ascribo as asc
-from ascribo import explain
+from ascribo import explain, figures
 from ascribo.data.segments import segment_bounds
 from ascribo.explain.example_contrastive import ContrastiveLoss, draw_comparisons, solve
 from ascribo.metrics import auroc
@@ -40,6 +40,9 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation import track
 
 from .block_agreement import matrix_correlation, rank_correlation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "QUICK", "by_role", "cases", "conclude", "draw", "leave_out", "problem", "run", "tables"]
 
@@ -384,23 +387,34 @@ def _shown(value: dict[str, float]) -> str:
     return f"{value['rho']:.2f} ({value['p']:.4f})"
 
 
-def draw(result: dict[str, Any]):
-    """Predicted against retrained changes of the loss; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
-
+def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
+    """Predicted against retrained changes of the loss; without axes, of all cases in a figure."""
     found = result["agreement"]
-    _, axes = plt.subplots(1, len(found), figsize=(4 * len(found), 4), squeeze=False, layout="constrained")
-    for axis, one in zip(axes[0], found, strict=True):
-        same = ("part", "seed", "length")
-        rows = [row for row in result["rows"] if "predicted" in row and all(row[k] == one[k] for k in same)]
-        guess, truth = (np.mean([row[what] for row in rows], 0) for what in ("predicted", "retrained"))
-        own = np.eye(len(guess), dtype=bool)
-        axis.plot(guess[~own], truth[~own], ".", ms=2, label="loss of other blocks")
-        axis.plot(guess[own], truth[own], "o", label="loss of the block itself")
-        title = f"{one['part']} {one['seed']}, {one['time_steps']} time steps\nρ = {one['all']['rho']:.2f}"
-        axis.set(title=title, xlabel="influence (nats)", ylabel="change after retraining (nats)")
-        axis.legend()
-    return axes[0, 0]
+    if ax is not None:
+        return _panel(result, found[0], ax)
+    figure = figures.new_figure((4.8 * min(3, len(found)), 3.4 * -(-len(found) // 3)))
+    for k, one in enumerate(found):
+        ax = _panel(result, one, figure.add_subplot(-(-len(found) // 3), min(3, len(found)), k + 1))
+        if k:
+            ax.legend().remove()
+    assert ax is not None
+    return ax
+
+
+def _panel(result: dict[str, Any], one: dict[str, Any], ax: Axes) -> Axes:
+    same = ("part", "seed", "length")
+    rows = [row for row in result["rows"] if "predicted" in row and all(row[k] == one[k] for k in same)]
+    guess, truth = (np.mean([row[what] for row in rows], 0) for what in ("predicted", "retrained"))
+    own = np.eye(len(guess), dtype=bool)
+    series = {
+        "loss of other blocks": {"x": guess[~own], "y": truth[~own], "s": 4},
+        "loss of the block itself": {"x": guess[own], "y": truth[own], "s": 22},
+    }
+    title = f"{one['part']} {one['seed']}, {one['time_steps']} time steps: ρ = {one['all']['rho']:.2f}"
+    labels = {"xlabel": "influence (nats)", "ylabel": "change after retraining (nats)"}
+    ax = figures.points(series, ax, title=title, **labels)
+    ax.legend(fontsize=7, frameon=False)
+    return ax
 
 
 run = experiment(

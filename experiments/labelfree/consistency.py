@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,9 @@ from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
 from .pictures import pack, unpack
 from .tasks import NOISE, interval, pretext_models
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 
@@ -304,31 +307,46 @@ def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
     return shown
 
 
-def draw(result: dict[str, Any]):
-    """Latent shifts and similarity rates; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
-
+def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
+    """Latent shifts of the first model; without axes, of all, with similarity rates and images, in a figure."""
     rows = result["rows"]
+    if ax is not None:
+        return _shifts(rows[0], ax)
     shown = next((row for row in rows if "maps" in row), None)
-    figure = plt.figure(figsize=(4 * len(rows), 7 if shown is None else 10.5), layout="constrained")
+    figure = figures.new_figure((3.6 * len(rows), 7 if shown is None else 10.5))
     grid = figure.add_gridspec(2 if shown is None else 3, 2 * len(rows))
-    axes = [[figure.add_subplot(grid[k, 2 * j : 2 * j + 2]) for j in range(len(rows))] for k in range(2)]
-    for axis, row in zip(axes[0], rows, strict=True):
-        for method, values in row.get("shifts", {}).items():
-            if "absolute" not in method:
-                _band(axis, values, method, "--" if method == "random" else "-")
-        axis.set(title=row["part"], xlabel="features masked", ylabel="latent shift")
-        axis.legend(fontsize=7) if "shifts" in row else axis.set_axis_off()
-    for axis, row in zip(axes[1], rows, strict=True):
-        for k, (method, ends) in enumerate(row.get("rates", {}).items()):
-            for end, style in zip(ENDS, ("-", ":"), strict=True):
-                _band(axis, ends[end], f"{method}, {end}", style, f"C{k}")
-        axis.set(xlabel="examples", ylabel="share with the same label", ylim=(0, 1))
-        axis.legend(fontsize=6) if "rates" in row else axis.set_axis_off()
+    for j, row in enumerate(rows):
+        for k, panel in enumerate((_shifts, _rates)):
+            if ("shifts", "rates")[k] in row:
+                ax = panel(row, figure.add_subplot(grid[k, 2 * j : 2 * j + 2]))
     if shown is not None:
         half = len(rows)
         _grids(shown, figure.add_subplot(grid[2, :half]), figure.add_subplot(grid[2, half:]))
-    return axes[0][0]
+    assert ax is not None
+    return ax
+
+
+def _shifts(row: Row, ax: Axes) -> Axes:
+    series = {}
+    for method, values in row["shifts"].items():
+        if "absolute" not in method:
+            look = {"linestyle": "--", "color": figures.INK} if method == "random" else {}
+            series[method.replace("_", " ")] = {**_band(values), **look}
+    ax = figures.curves(series, ax, xlabel="features masked", ylabel="latent shift", title=row["part"])
+    ax.legend(fontsize=6.5, frameon=False)
+    return ax
+
+
+def _rates(row: Row, ax: Axes) -> Axes:
+    series = {}
+    for k, (method, ends) in enumerate(row["rates"].items()):
+        for end, style in zip(ENDS, ("-", ":"), strict=True):
+            look = {"linestyle": style, "color": figures.PALETTE[k % len(figures.PALETTE)]}
+            series[f"{method.replace('_', ' ')}, {end}"] = {**_band(ends[end]), **look}
+    ax = figures.curves(series, ax, xlabel="examples", ylabel="share with the same label", title=row["part"])
+    ax.set_ylim(0, 1)
+    ax.legend(fontsize=6, frameon=False, ncols=2)
+    return ax
 
 
 def _grids(row: Row, left: Any, right: Any) -> None:
@@ -348,11 +366,12 @@ def _grids(row: Row, left: Any, right: Any) -> None:
     )
 
 
-def _band(axis: Any, values: dict[str, Any], label: str, style: str, colour: str | None = None) -> None:
-    sizes = [int(size) for size in values]
-    (line,) = axis.plot(sizes, [v["mean"] for v in values.values()], style, label=label, color=colour)
-    low, high = ([v[end] for v in values.values()] for end in ("low", "high"))
-    axis.fill_between(sizes, low, high, alpha=0.2, color=line.get_color())
+def _band(values: dict[str, Any]) -> dict[str, Any]:
+    """Means and intervals by size, as a series."""
+    numbers = {
+        key: [v[name] for v in values.values()] for key, name in (("y", "mean"), ("low", "low"), ("high", "high"))
+    }
+    return {"x": [int(size) for size in values], **numbers}
 
 
 run = experiment(

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import time
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from ascribo import explain
+from ascribo import explain, figures
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
@@ -26,6 +26,9 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 
 from .data import images
 from .tasks import NOISE, TASKS, pretext_models
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "PUBLISHED", "QUICK", "draw", "run", "tables"]
 
@@ -146,19 +149,31 @@ def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
     }
 
 
-def draw(result: dict[str, Any]):
-    """Correlations of each pair of tasks beside the paper's; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
+def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
+    """Correlations of each pair of tasks, a dot for each run, beside the paper's; without axes, of examples too."""
+    if ax is not None:
+        return _panel(result, "features", ax)
+    figure = figures.new_figure((11, 3.6))
+    for k, what in enumerate(("features", "examples")):
+        ax = _panel(result, what, figure.add_subplot(1, 2, k + 1))
+    assert ax is not None
+    return ax
 
+
+def _panel(result: dict[str, Any], what: str, ax: Axes) -> Axes:
     pairs = result["rows"][0]["pairs"]
-    _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    for k, (axis, what) in enumerate(zip(axes, ("features", "examples"), strict=True)):
-        axis.boxplot([values[f"{what} pearson"] for values in pairs.values()])
-        axis.plot(range(1, len(pairs) + 1), [PUBLISHED[pair][k] for pair in pairs], "x", label="paper")
-        axis.set_xticks(range(1, len(pairs) + 1), ["\n".join(pair.split("-")) for pair in pairs], fontsize=6)
-        axis.set(ylabel=f"Pearson correlation, {what}")
-        axis.legend()
-    return axes[0]
+    values = {pair: np.ravel(found[f"{what} pearson"]).tolist() for pair, found in pairs.items()}
+    names = {pair: pair.replace("-", " - ") for pair in pairs}
+    ours = {
+        "group": [names[pair] for pair, own in values.items() for _ in own],
+        "value": [value for own in values.values() for value in own],
+        "lane": 0,
+    }
+    column = ("features", "examples").index(what)
+    paper = [PUBLISHED[pair][column] for pair in pairs]
+    printed = {"group": list(names.values()), "value": paper, "marker": "|", "color": figures.INK, "lane": 0}
+    label = f"Pearson correlation, {what}"
+    return figures.dots({"ours": ours, "paper": printed}, list(names.values()), ax, label=label)
 
 
 run = experiment(

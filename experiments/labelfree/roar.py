@@ -9,14 +9,14 @@ stays with its image (in the public code the loader is shuffled between making m
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from ascribo import explain
+from ascribo import explain, figures
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
@@ -26,6 +26,9 @@ from . import training
 from .data import images
 from .networks import Autoencoder
 from .tasks import NOISE, corrupted, pretext_models
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 
@@ -133,17 +136,15 @@ def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
     return {f"{rows[0]['data']}: test loss after retraining without so many pixels": table}
 
 
-def draw(result: dict[str, Any]):
-    """Test loss against the number of pixels removed; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
-
-    _, axis = plt.subplots(figsize=(5, 4), layout="constrained")
+def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
+    """Test loss against the number of pixels removed."""
+    series = {}
     for method, values in result["rows"][0]["losses"].items():
         mean = [np.mean([row["losses"][method][size] for row in result["rows"]]) for size in values]
-        axis.plot([int(size) for size in values], mean, "--" if method == "random" else "-", label=method)
-    axis.set(xlabel="most important pixels removed", ylabel="test loss of a new autoencoder")
-    axis.legend()
-    return axis
+        look = {"linestyle": "--", "color": figures.INK} if method == "random" else {}
+        series[method.replace("_", " ")] = {"x": [int(size) for size in values], "y": mean, **look}
+    labels = {"xlabel": "most important pixels removed", "ylabel": "test loss of a new autoencoder"}
+    return figures.curves(series, ax, **labels)
 
 
 run = experiment(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ascribo import explain, simulate
+from ascribo import explain, figures, simulate
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
@@ -27,6 +27,9 @@ from experiments.shared.runner import Plan, experiment, one_by_one
 from . import training
 from .data import images
 from .networks import VAE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "PUBLISHED", "QUICK", "draw", "run", "tables"]
 
@@ -159,22 +162,27 @@ def tables(result: dict[str, Any]) -> dict[str, pd.DataFrame]:
     return shown
 
 
-def draw(result: dict[str, Any]):
-    """Box plots of correlation and entropy by β; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
-
+def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
+    """Correlation of units by β, a dot for each model; without axes, entropy too and all data sets, in a figure."""
     data = _by_data(result)
-    _, axes = plt.subplots(2, len(data), figsize=(4 * len(data), 6), squeeze=False, layout="constrained")
-    for column, (name, table) in zip(axes.T, data.items(), strict=True):
-        for axis, what in zip(column, ("correlation", "entropy"), strict=True):
-            for k, kind in enumerate(KINDS):
-                own = table[table["kind"] == kind].dropna()
-                values = [own[own["beta"] == b][what] for b in BETAS]
-                at = np.arange(len(BETAS)) * 3 + k
-                axis.boxplot(values, positions=at, boxprops={"color": f"C{k}"}, manage_ticks=False)
-            axis.set_xticks(np.arange(len(BETAS)) * 3 + 0.5, [f"β = {b:g}" for b in BETAS])
-            axis.set(title=name if what == "correlation" else "", ylabel=f"{what} (β-VAE left, TC-VAE right)")
-    return axes[0, 0]
+    if ax is not None:
+        return _panel(next(iter(data.values())), "correlation", ax)
+    figure = figures.new_figure((4.6 * len(data), 6))
+    grid = figure.add_gridspec(2, len(data))
+    for j, (name, table) in enumerate(data.items()):
+        for k, what in enumerate(("correlation", "entropy")):
+            ax = _panel(table, what, figure.add_subplot(grid[k, j]), name)
+    assert ax is not None
+    return ax
+
+
+def _panel(table: pd.DataFrame, what: str, ax: Axes, title: str | None = None) -> Axes:
+    groups, series = [f"β = {b:g}" for b in BETAS], {}
+    for kind in KINDS:
+        own = table[table["kind"] == kind].dropna()
+        names = [f"β = {b:g}" for b in own["beta"]]
+        series[kind] = {"group": names, "value": own[what].to_numpy(dtype=float)}
+    return figures.dots(series, groups, ax, label=f"{what} of units", upright=True, title=title)
 
 
 run = experiment(

@@ -139,29 +139,24 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """auROC of every data set by method, coloured by total dimension; bars: mean and 95% interval."""
-    ax = figures.new_axes(ax, (6.4, 3.8))
+    """auROC of every data set by method, coloured by total dimension; black: mean and 95% interval."""
     dims = sorted({row["dim"] for row in result["rows"]})
-    for k, dim in enumerate(dims):
-        values = np.array([[row["auroc"][m] for m in METHODS] for row in result["rows"] if row["dim"] == dim])
-        # side by side, so that equal values do not hide each other
-        beside = (k + np.arange(1, len(values) + 1) / (len(values) + 1)) / len(dims) - 0.5
-        where = 0.44 * beside[:, None] + np.arange(len(METHODS))
-        colour = figures.PALETTE[k % len(figures.PALETTE)]
-        ax.scatter(where, values, s=22, color=colour, alpha=0.85, label=f"{dim} latents", linewidths=0)
-    for k, m in enumerate(METHODS):
-        s = result["summary"][m]
-        ax.vlines(k + 0.3, *s["ci95"], color=figures.INK, linewidth=1.4)
-        ax.plot(k + 0.3, s["mean"], "_", color=figures.INK, markersize=10, markeredgewidth=1.8)
-        ax.annotate(f"{s['mean']:.3f}", (k + 0.36, s["mean"]), va="center", fontsize=7.5, color=figures.INK)
-        if s["paper"] is not None:
-            ax.hlines(s["paper"], k - 0.3, k + 0.42, color=figures.INK, linestyle=":", linewidth=1)
-            ax.annotate(f"paper {s['paper']}", (k - 0.3, s["paper"]), va="bottom", fontsize=7)
-    ax.set_xticks(range(len(METHODS)), [m.replace("_", " ") for m in METHODS])
-    ax.set(ylabel="auROC, observed space", xlim=(-0.5, len(METHODS) - 0.4))
-    figures.tidy(ax)
-    ax.legend(fontsize=7.5, frameon=False, loc="lower left")
-    return ax
+    groups = [m.replace("_", " ") for m in METHODS]
+    series: dict[str, dict[str, Any]] = {}
+    for dim in dims:
+        rows = [row for row in result["rows"] if row["dim"] == dim]
+        values = [row["auroc"][m] for m in METHODS for row in rows]
+        series[f"{dim} latents"] = {"group": [g for g in groups for _ in rows], "value": values}
+    summary = [result["summary"][m] for m in METHODS]
+    low, high = np.array([s["ci95"] for s in summary]).T
+    mean = {"value": [s["mean"] for s in summary], "low": low, "high": high, "marker": "|", "color": figures.INK}
+    series["mean, 95% interval"] = {"group": groups, **mean}
+    printed = [(g, s["paper"]) for g, s in zip(groups, summary, strict=True) if s["paper"] is not None]
+    if printed:
+        names, values = zip(*printed, strict=True)
+        look = {"color": figures.INK, "hollow": True, "lane": len(dims)}
+        series["paper"] = {"group": names, "value": values, **look}
+    return figures.dots(series, groups, ax, label="auROC, observed space", upright=True, size=(8.2, 3.8))
 
 
 def _model(dim: int, changes: Mapping[str, Any]) -> ContrastiveEmbedding:

@@ -156,29 +156,29 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Consistency against dimension, the chosen one ringed; in a figure of its own also the hybrid model's grid."""
     grid = [row for row in result["rows"] if row["kind"] == "hybrid"]
     alone = ax is None
-    ax = figures.new_axes(ax, (8.2 if grid else 4.8, 3.6))
+    series: dict[str, dict[str, Any]] = {}
+    rings = []
     for k, kind in enumerate(name for name in result["summary"] if name != "hybrid"):
         rows = [row for row in result["rows"] if row["kind"] == kind]
-        dims, colour = [row["dims"][0] for row in rows], figures.PALETTE[k]
-        values = [math.nan if row["consistency"] is None else row["consistency"] for row in rows]
+        dims, look = [row["dims"][0] for row in rows], {"color": figures.PALETTE[k]}
+        values = [_known(row["consistency"]) for row in rows]
+        low, high = ([_known(row["agreement"][WHOLE][side]) for row in rows] for side in ("ci_low", "ci_high"))
+        series[f"{kind}, true {TRUE[kind][0]}"] = {"x": dims, "y": values, "low": low, "high": high, **look}
         weighted = [row["agreement"][WHOLE]["variance_weighted"] for row in rows]
-        low, high = (
-            [math.nan if row["agreement"][WHOLE][side] is None else row["agreement"][WHOLE][side] for row in rows]
-            for side in ("ci_low", "ci_high")
-        )
-        ax.fill_between(dims, low, high, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(dims, values, "o-", color=colour, markersize=4, label=f"{kind}, true {TRUE[kind][0]}")
-        ax.plot(dims, weighted, ":", color=colour, linewidth=1, label=f"{kind}, by variance")
+        series[f"{kind}, by variance"] = {"x": dims, "y": weighted, "linestyle": ":", "marker": "", **look}
         if (chosen := result["summary"][kind]["chosen"]) is not None:
-            ring = values[dims.index(chosen[0])]
-            ax.plot(chosen[0], ring, "o", color=figures.INK, markersize=11, fillstyle="none")
-    ax.set(xlabel="dimension of the model", ylabel="R² between seeds")
-    figures.tidy(ax)
-    if len(result["summary"]) > bool(grid):
-        ax.legend(fontsize=7.5, frameon=False, loc="lower left")
+            rings.append((chosen[0], values[dims.index(chosen[0])]))
+    size, labels = (10.0 if grid else 6.4, 3.6), {"xlabel": "dimension of the model", "ylabel": "R² between seeds"}
+    ax = figures.curves(series, ax, size=size, **labels)
+    for ring in rings:
+        ax.plot(*ring, "o", color=figures.INK, markersize=11, fillstyle="none")
     if alone and grid:
         _draw_grid(result, grid, ax)
     return ax
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _draw_grid(result: Mapping[str, Any], rows: list[Row], beside: Axes) -> None:
@@ -187,27 +187,12 @@ def _draw_grid(result: Mapping[str, Any], rows: list[Row], beside: Axes) -> None
     parts = figure.add_gridspec(1, 2, width_ratios=(1.5, 1))
     beside.set_subplotspec(parts[0])
     ax = figure.add_subplot(parts[1])
-    first, second = (sorted({row["dims"][k] for row in rows}) for k in (0, 1))
-    image = np.full((len(first), len(second)), np.nan)
-    for row in rows:
-        place = first.index(row["dims"][0]), second.index(row["dims"][1])
-        image[place] = math.nan if row["consistency"] is None else row["consistency"]
-        ring = {"fontweight": "bold"} if row["dims"] == result["summary"]["hybrid"]["chosen"] else {}
-        ax.text(
-            place[1],
-            place[0],
-            f"{image[place]:.2f}",
-            ha="center",
-            va="center",
-            fontsize=8,
-            color=figures.INK,
-            **ring,
-        )
-    ax.imshow(image, cmap="YlGnBu", vmin=0, vmax=1.6, aspect="auto")  # light enough for the numbers
-    ax.set_xticks(range(len(second)), [str(d) for d in second])
-    ax.set_yticks(range(len(first)), [str(d) for d in first])
-    ax.set(xlabel="dimension of rest", ylabel="dimension of position")
-    figures.tidy(ax, "hybrid, true 3 and 3")
+    table = pd.DataFrame(
+        {"position": row["dims"][0], "rest": row["dims"][1], "R²": _known(row["consistency"])} for row in rows
+    ).pivot(index="position", columns="rest", values="R²")
+    chosen = result["summary"]["hybrid"]["chosen"]
+    labels = {"xlabel": "dimension of rest", "ylabel": "dimension of position", "label": "R²"}
+    figures.number_grid(table, ax, marked=chosen, title="hybrid, true 3 and 3", **labels)
 
 
 def _summary(rows: list[Row], kind: str) -> dict[str, Any]:

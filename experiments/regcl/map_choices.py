@@ -133,17 +133,15 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """auROC by entries of the papers' method: a line for each aggregate and hybrid, against latents."""
-    ax = figures.new_axes(ax, (7.0, 4.0))
+    series = {}
     for hybrid, dashes in (("whole", "-"), ("separate", "--")):
         for k, aggregate in enumerate(AGGREGATES):
             wanted = {"hybrid": hybrid, "aggregate": aggregate, "kind": "entries", "method": METHODS[0]}
             own = [cell for cell in result["cells"] if cell.items() >= wanted.items()]
-            x, y = [cell["dim"] for cell in own], [cell["mean"] for cell in own]
-            ax.plot(x, y, dashes, marker="o", color=figures.PALETTE[k], label=f"{aggregate}, {hybrid}")
-    ax.set(xlabel="latents, two of them observed", ylabel="auROC by entries, inverted neuron gradient")
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    return ax
+            numbers = {"x": [cell["dim"] for cell in own], "y": [cell["mean"] for cell in own]}
+            series[f"{aggregate}, {hybrid}"] = {**numbers, "linestyle": dashes, "color": figures.PALETTE[k]}
+    labels = {"xlabel": "latents, two of them observed", "ylabel": "auROC by entries, inverted neuron gradient"}
+    return figures.curves(series, ax, size=(7.0, 4.0), **labels)
 
 
 run = experiment(

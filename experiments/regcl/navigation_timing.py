@@ -111,15 +111,17 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Seconds of each attribution, by whom."""
-    ax = figures.new_axes(ax, (7.2, 0.24 * len(result["attribution"]) + 1.2))
     kind = _kind(result)
-    items = sorted(result["attribution"].items(), key=lambda item: -item[1][kind])
-    sides = {"ascribo": figures.PALETTE[0], "captum": figures.PALETTE[1], "cebra": figures.PALETTE[4]}
-    for k, (name, own) in enumerate(items):
-        ax.barh(k, own[kind] / 1e3, color=sides[name.split(",")[0]], height=0.7)
-    ax.set_yticks(range(len(items)), [name for name, _ in items])
-    ax.set(xlabel="seconds of one thread" if kind == "median_processor_ms" else "seconds", xscale="log")
-    figures.tidy(ax)
+    items = dict(sorted(result["attribution"].items(), key=lambda item: item[1][kind]))
+    series = {}
+    for side in dict.fromkeys(name.split(",")[0] for name in items):
+        own = [name for name in items if name.split(",")[0] == side]
+        series[side] = {"group": own, "value": [items[name][kind] / 1e3 for name in own], "lane": 0}
+    for series_color, own in zip((0, 1, 4), series.values(), strict=False):
+        own["color"] = figures.PALETTE[series_color]
+    label = "seconds of one thread" if kind == "median_processor_ms" else "seconds"
+    ax = figures.dots(series, list(items), ax, label=label, size=(7.2, 0.24 * len(items) + 1.2))
+    ax.set_xscale("log")
     return ax
 
 

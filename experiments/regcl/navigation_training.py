@@ -86,18 +86,18 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Lines of auROC and R² against training steps; dashed: regularized."""
-    ax = figures.new_axes(ax, (7.6, 4.2))
     kinds = list(dict.fromkeys(cell["what"] for cell in result["cells"]))
+    series: dict[str, dict[str, Any]] = {}
     for penalty, dashes in (("none", "-"), ("regularized", "--")):
         for k, what in enumerate(kinds):
             own = [cell for cell in result["cells"] if (cell["what"], cell["penalty"]) == (what, penalty)]
+            name = spell_out(what) if penalty == "none" else f"_{what}"  # dashed lines stay out of the legend
+            numbers = {"x": [cell["steps"] for cell in own], "y": [cell["mean"] for cell in own]}
             if own:
-                x, y = [cell["steps"] for cell in own], [cell["mean"] for cell in own]
-                label = spell_out(what) if penalty == "none" else None
-                ax.plot(x, y, dashes, marker="o", markersize=3.5, color=figures.PALETTE[k], label=label)
-    ax.set(xlabel="training steps (dashed: with penalty)", ylabel="auROC, R²", xscale="log")
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+                series[name] = {**numbers, "linestyle": dashes, "color": figures.PALETTE[k]}
+    labels = {"xlabel": "training steps (dashed: with penalty)", "ylabel": "auROC, R²"}
+    ax = figures.curves(series, ax, size=(7.6, 4.2), **labels)
+    ax.set_xscale("log")
     return ax
 
 

@@ -137,22 +137,13 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """auROC of the inverted neuron gradient by channels: for each condition the fixed λ, and the self-tuned one."""
     conditions = result["verdicts"][0]["conditions"]
-    ax = figures.new_axes(ax, (2.5 + 0.32 * len(conditions), 4.2))
-    for k, penalty in enumerate(conditions[0]["auroc"]):
-        auto = penalty == "auto"
-        style = (
-            {"color": figures.INK, "marker": "_", "s": 160} if auto else {"color": figures.PALETTE[k - 1], "s": 22}
-        )
-        values = [condition["auroc"][penalty] for condition in conditions]
-        ax.scatter(
-            range(len(values)), values, label=penalty if auto else f"λ = {penalty}", zorder=3 + auto, **style
-        )
     names = [f"{c['dim']} latents, {_noise(c['snr'])}, x {c['scale']}" for c in conditions]
-    ax.set_xticks(range(len(names)), names, rotation=90)
-    ax.set(ylabel="auROC, inverted neuron gradient, by channels")
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    return ax
+    series: dict[str, dict[str, Any]] = {}
+    for k, penalty in enumerate(conditions[0]["auroc"]):
+        own = {"group": names, "value": [condition["auroc"][penalty] for condition in conditions], "lane": 0}
+        look = {"color": figures.INK, "marker": "|"} if penalty == "auto" else {"color": figures.PALETTE[k - 1]}
+        series[penalty if penalty == "auto" else f"λ = {penalty}"] = {**own, **look}
+    return figures.dots(series, names, ax, label="auROC, inverted neuron gradient, by channels")
 
 
 def _noise(snr: float | None) -> str:

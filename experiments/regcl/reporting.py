@@ -94,24 +94,20 @@ def fit_table(rows: Sequence[Row], by: Sequence[str]) -> pd.DataFrame:
 
 def draw_dots(cells: Sequence[Row], by: Sequence[str], ax: Axes | None = None) -> Axes:
     """Mean and 95% interval of each cell, by column and method; hollow: the paper's."""
-    columns = list(dict.fromkeys(tuple(cell[key] for key in by) for cell in cells))
-    methods = list(dict.fromkeys(cell["method"] for cell in cells))
-    ax = figures.new_axes(ax, (2.2 + 1.25 * len(columns), 3.8))
-    for k, method in enumerate(methods):
-        colour = figures.PALETTE[k % len(figures.PALETTE)]
-        own = [cell for cell in cells if cell["method"] == method]
-        place = np.array([columns.index(tuple(cell[key] for key in by)) for cell in own])
-        place = place + 0.7 * ((k + 0.5) / len(methods) - 0.5)
-        ax.vlines(place, *np.array([cell["ci95"] for cell in own]).T, color=colour, linewidth=1.2)
-        ax.scatter(place, [cell["mean"] for cell in own], s=24, color=colour, label=spell_out(method), zorder=3)
-        printed = [(p, cell["paper"]["mean"]) for p, cell in zip(place, own, strict=True) if cell.get("paper")]
+    named = [("\n".join(str(cell[key]) for key in by).replace(" ", "\n"), cell) for cell in cells]
+    series: dict[str, dict[str, Any]] = {}
+    for lane, method in enumerate(dict.fromkeys(cell["method"] for cell in cells)):
+        own = [(name, cell) for name, cell in named if cell["method"] == method]
+        low, high = np.array([cell["ci95"] for _, cell in own]).T
+        means = {"group": [name for name, _ in own], "value": [cell["mean"] for _, cell in own], "lane": lane}
+        series[spell_out(method)] = {**means, "low": low, "high": high}
+        printed = [(name, cell["paper"]["mean"]) for name, cell in own if cell.get("paper")]
         if printed:
-            ax.scatter(*np.array(printed).T, s=30, facecolors="none", edgecolors=colour, linewidths=1, zorder=2)
-    ax.set_xticks(range(len(columns)), ["\n".join(map(str, column)).replace(" ", "\n") for column in columns])
-    ax.set(ylabel="auROC by entries (hollow: the paper's)")
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    return ax
+            groups, values = zip(*printed, strict=True)
+            # a name that begins with an underscore stays out of the legend
+            series[f"_{method}"] = {"group": groups, "value": values, "lane": lane, "hollow": True}
+    columns = list(dict.fromkeys(name for name, _ in named))
+    return figures.dots(series, columns, ax, label="auROC by entries (hollow: the paper's)", upright=True)
 
 
 def draw_curves(
@@ -122,18 +118,13 @@ def draw_curves(
     styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Axes:
     """A line with its 95% band for each series of summaries; `place` says where a summary lies on the x-axis."""
-    ax = figures.new_axes(ax, (7.6, 4.2))
-    for k, (label, points) in enumerate(series.items()):
+    shown = {}
+    for label, points in series.items():
         ordered = sorted(points, key=place)
-        x = [place(point) for point in ordered]
-        style = {"color": figures.PALETTE[k % len(figures.PALETTE)], **(styles or {}).get(label, {})}
-        ax.plot(x, [point["mean"] for point in ordered], marker="o", markersize=3.5, label=label, **style)
         low, high = np.array([point["ci95"] for point in ordered]).T
-        ax.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
-    ax.set(ylabel="auROC")
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    return ax
+        numbers = {"x": [place(point) for point in ordered], "y": [point["mean"] for point in ordered]}
+        shown[label] = {**numbers, "low": low, "high": high, **(styles or {}).get(label, {})}
+    return figures.curves(shown, ax, ylabel="auROC", size=(7.6, 4.2))
 
 
 def method_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -213,15 +213,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     rows = [{**row, "shown": row["power"]} for row in result["summary"]]
     rows += [{**row, "shown": row["share_of_glm"]} for row in result["real"]]
     kinds = list(dict.fromkeys(row["recording"] for row in rows))
-    ax = figures.new_axes(ax, (1.6 + 1.4 * len(kinds), 3.6))
-    for k, name in enumerate(EMBEDDINGS):
-        own = [row["shown"] for row in rows if row["embedding"] == name]
-        at = np.arange(len(kinds)) + 0.16 * (k - 2)
-        ax.bar(at, own, width=0.15, color=figures.PALETTE[k % len(figures.PALETTE)], label=name)
-    ax.set_xticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds], fontsize=8)
-    ax.set(ylabel=f"power at q = {Q}\n(track, reaching: share of a GLM's calls)", ylim=(0, 1.05))
-    figures.tidy(ax)
-    ax.legend(fontsize=7.5, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    series = {name: [row["shown"] for row in rows if row["embedding"] == name] for name in EMBEDDINGS}
+    label = f"power at q = {Q}\n(track, reaching: share of a GLM's calls)"
+    ax = figures.bars(series, [kind.replace(", ", ",\n") for kind in kinds], ax, ylabel=label)
+    ax.set_ylim(0, 1.05)
     return ax
 
 

@@ -196,24 +196,18 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Realised rate and power of each condition at both levels."""
     names = list(dict.fromkeys(each["condition"] for each in result["conditions"]))
-    ax = figures.new_axes(ax, (6.4, 1.2 + 0.24 * len(names)))
-    for k, level in enumerate(LEVELS):
+    series = {}
+    for lane, level in enumerate(LEVELS):
         own = [each for each in result["conditions"] if each["level"] == level]
-        at = np.array([names.index(each["condition"]) for each in own]) + 0.2 * (k - 0.5)
         low, high = np.array([each["ci95"] for each in own]).T
-        rate = np.array([each["fdr"] for each in own])
-        colour = figures.PALETTE[k]
-        ax.hlines(at, low, high, color=colour, linewidth=1.2)
-        ax.plot(rate, at, "o", color=colour, markersize=4, label=f"false discovery rate at q = {level:g}")
-        ax.axvline(level, color=colour, linestyle=":", linewidth=1)
-        ax.plot(
-            [each["power"] for each in own], at, "|", color=colour, markersize=8, label=f"power at q = {level:g}"
-        )
-    ax.set_yticks(range(len(names)), names, fontsize=7.5)
-    ax.invert_yaxis()
-    ax.set(xlim=(-0.01, 1.02))
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center")
+        at = {"group": [each["condition"] for each in own], "lane": lane}
+        rates = {"value": [each["fdr"] for each in own], "low": low, "high": high}
+        series[f"false discovery rate at q = {level:g}"] = {**at, **rates}
+        series[f"power at q = {level:g}"] = {**at, "value": [each["power"] for each in own], "marker": "|"}
+    ax = figures.dots(series, names, ax, label="false discovery rate, power")
+    for lane, level in enumerate(LEVELS):
+        ax.axvline(level, color=figures.PALETTE[lane], linestyle=":", linewidth=1)
+    ax.set_xlim(-0.01, 1.02)
     return ax
 
 

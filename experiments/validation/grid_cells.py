@@ -214,19 +214,17 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Grid score against unique variance of position: cells alone and pooled, and the shuffled control."""
-    ax = figures.new_axes(ax, (5.0, 3.6))
     cells = list(result["cells"].values())
-    for k, where in enumerate(("alone", "pooled", "pooled, shuffled")):
-        colour = figures.FAINT if "shuffled" in where else figures.PALETTE[k]
-        ax.plot(
-            *([cell["grid"] for cell in cells], [cell[where]["unique_variance"] for cell in cells], "o"),
-            **{"color": colour, "markersize": 5, "label": where},
-        )
-    ax.set(xlabel="grid score", ylabel="unique variance of position")
-    ax.set_title("13 entorhinal cells (Sargolini et al. 2006)", fontsize=9)
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    series: dict[str, dict[str, Any]] = {
+        where: {"x": [cell["grid"] for cell in cells], "y": [cell[where]["unique_variance"] for cell in cells]}
+        for where in ("alone", "pooled", "pooled, shuffled")
+    }
+    series["alone"]["s"], series["pooled"]["s"] = 70, 16  # where both are the same, one sees both
+    series["pooled, shuffled"]["color"] = figures.FAINT
+    labels = {"xlabel": "grid score", "ylabel": "unique variance of position"}
+    return figures.points(
+        series, ax, title="13 entorhinal cells (Sargolini et al. 2006)", size=(5.6, 3.6), **labels
+    )
 
 
 run = experiment(

@@ -148,20 +148,19 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Share of recordings with p up to a value, for unrelated and related variables; dotted: uniform."""
-    ax = figures.new_axes(ax, (4.6, 4.0))
     cells = result["protocol"]["shifts"] + 1
     grid = np.arange(cells + 1) / cells
-    for k, (kind, s) in enumerate(result["summary"].items()):
+    series: dict[str, dict[str, Any]] = {}
+    for kind, s in result["summary"].items():
         p = np.array([row["p"] for row in result["rows"] if row["kind"] == kind])
         share = (p[:, None] <= grid + 1e-9).mean(0)
-        ax.step(grid, share, where="post", color=figures.PALETTE[k], label=f"{kind}, {s['n']} recordings")
-    ax.plot([0, 1], [0, 1], color=figures.INK, linestyle=":", linewidth=1, label="uniform")
+        steps = {"drawstyle": "steps-post", "marker": ""}
+        series[f"{kind}, {s['n']} recordings"] = {"x": grid, "y": share, **steps}
+    series["uniform"] = {"x": [0, 1], "y": [0, 1], "color": figures.INK, "linestyle": ":", "marker": ""}
+    labels = {"xlabel": "p of the shift test", "ylabel": "share of recordings with at most this p"}
+    ax = figures.curves(series, ax, size=(6.4, 4.0), **labels)
     ax.axvline(LEVEL, color=figures.FAINT, linewidth=1)
-    ax.set(
-        xlabel="p of the shift test", ylabel="share of recordings with at most this p", xlim=(0, 1), ylim=(0, 1.01)
-    )
-    figures.tidy(ax)
-    ax.legend(fontsize=7.5, frameon=False, loc="lower right")
+    ax.set(xlim=(0, 1), ylim=(0, 1.01))
     return ax
 
 

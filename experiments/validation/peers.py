@@ -94,16 +94,13 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Power against false discovery rate, a colour for each method, a point for each condition."""
-    ax = figures.new_axes(ax, (6.4, 3.8))
     table = pd.DataFrame(result["summary"])
-    for k, (name, own) in enumerate(table.groupby("method", sort=False)):
-        colour = figures.PALETTE[k % len(figures.PALETTE)]
-        label = str(name).replace("_", " ")
-        ax.scatter(own["fdp"], own["power"], s=36, alpha=0.85, color=colour, label=label, linewidths=0)
+    series = {
+        str(name).replace("_", " "): {"x": own["fdp"], "y": own["power"], "s": 36}
+        for name, own in table.groupby("method", sort=False)
+    }
+    ax = figures.points(series, ax, xlabel="false discovery rate", ylabel="power", size=(6.4, 3.8))
     ax.axvline(Q, color=figures.INK, linestyle=":", linewidth=1)
-    ax.set(xlabel="false discovery rate", ylabel="power")
-    figures.tidy(ax)
-    ax.legend(fontsize=7.5, frameon=False, loc="lower right")
     return ax
 
 

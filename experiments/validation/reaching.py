@@ -179,19 +179,13 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Numbers of units called by screen, by the GLM, by both; and decoys."""
     rows = result["calls"]
-    ax = figures.new_axes(ax, (5.2, 3.2))
-    at = np.arange(len(rows))
-    for k, (key, label) in enumerate({"called": "screen", "glm": "cross-validated GLM", "both": "both"}.items()):
-        ax.bar(at + 0.26 * (k - 1), [row[key] for row in rows], 0.24, color=figures.PALETTE[k], label=label)
+    labels = {"called": "screen", "glm": "cross-validated GLM", "both": "both"}
+    series = {label: [row[key] for row in rows] for key, label in labels.items()}
     shown = [row["space"] + ("\nbeside " + row["beside"][0] if row["beside"] else "\nalone") for row in rows]
-    ax.set_xticks(at, shown, fontsize=8)
     wrong = sum(each["called"] for each in result["decoys"].values())
     many = sum(each["decoys"] for each in result["decoys"].values())
-    ax.set(ylabel="units called, of 171")
-    ax.set_title(f"M1 units called at q = 0.05; of {many} decoys {wrong}", fontsize=9)
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False)
-    return ax
+    title = f"M1 units called at q = 0.05; of {many} decoys {wrong}"
+    return figures.bars(series, shown, ax, ylabel="units called, of 171", title=title)
 
 
 run = experiment(

@@ -234,20 +234,18 @@ def _kept(each: Mapping[str, Any]) -> bool:
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """False discovery rate with its interval and power of each situation, screening and GLM."""
     rows = result["summary"]
-    ax = figures.new_axes(ax, (6.4, 1.2 + 0.24 * len(rows)))
-    for k, (method, label) in enumerate(LABELS.items()):
-        at, colour = np.arange(len(rows)) + 0.18 * (k - 1.5), figures.PALETTE[k]
+    names = [row["situation"] for row in rows]
+    series = {}
+    for lane, (method, label) in enumerate(LABELS.items()):
         low, high = np.array([row[f"{method}_fdp_ci95"] for row in rows]).T
-        ax.hlines(at, low, high, color=colour, linewidth=1.2)
         rates, power = ([row[f"{method}_{key}"] for row in rows] for key in ("fdp", "power"))
-        ax.plot(rates, at, "o", color=colour, markersize=4, label=f"{label}: false discovery rate")
-        ax.plot(power, at, "|", color=colour, markersize=8, label=f"{label}: power")
-    ax.axvline(LEVEL, color=figures.FAINT, linestyle=":", linewidth=1)
-    ax.set_yticks(range(len(rows)), [row["situation"] for row in rows], fontsize=7.5)
-    ax.invert_yaxis()
-    ax.set(xlim=(-0.01, 1.02))
-    figures.tidy(ax)
-    ax.legend(fontsize=7, frameon=False, loc="center")
+        at = {"group": names, "lane": lane}
+        series[f"{label}: false discovery rate"] = {**at, "value": rates, "low": low, "high": high}
+        series[f"{label}: power"] = {**at, "value": power, "marker": "|"}
+    size = (9.0, 1.6 + 0.26 * len(names))
+    ax = figures.dots(series, names, ax, label="false discovery rate, power", size=size)
+    ax.axvline(LEVEL, color=figures.INK, linestyle=":", linewidth=1)
+    ax.set_xlim(-0.01, 1.02)
     return ax
 
 

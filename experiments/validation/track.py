@@ -330,18 +330,11 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Rate maps of the units, in the order of their score for position: called ones dark."""
     row = next(row for row in result["rows"] if row["part"] == "calls")
     units = sorted(row["units"], key=lambda name: -row["units"][name]["position"]["score"])
-    ax = figures.new_axes(ax, (5.6, 1.2 + 0.26 * len(units)))
-    for k, name in enumerate(units):
-        rates = np.array(row["rate_maps"][name])
-        called = row["units"][name]["position"]["called"]
-        line = k - 0.85 * rates / max(rates.max(), 1e-12)
-        ax.fill_between(row["places"], k, line, color=figures.PALETTE[0] if called else figures.FAINT, linewidth=0)
-    shown = [f"{name}  {row['units'][name]['position']['score']:.3f}" for name in units]
-    ax.set_yticks(range(len(units)), shown, fontsize=7)
-    ax.set(ylim=(len(units) - 0.4, -1), xlabel="position on the track (pixels)")
-    ax.set_title("Rate maps, by unique variance of position; coloured: called at q = 0.05", fontsize=9)
-    figures.tidy(ax)
-    return ax
+    rates = {f"{n}  {row['units'][n]['position']['score']:.3f}": row["rate_maps"][n] for n in units}
+    called = [row["units"][name]["position"]["called"] for name in units]
+    title = "Rate maps, by unique variance of position; coloured: called at q = 0.05"
+    label = "position on the track (pixels)"
+    return figures.stacked_curves(row["places"], rates, ax, marked=called, xlabel=label, title=title)
 
 
 def _rows(table: Any) -> Any:

@@ -126,3 +126,10 @@ def test_a_notebook_shows_a_figure_without_pyplot():
     """IPython asks for `_repr_png_`, unless pyplot has told it how to draw figures."""
     figure = figures.new_axes(None, (2, 1)).figure
     assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_bin_of_a_few_time_steps_is_no_peak():
+    x = np.r_[np.linspace(0, 1, 2400), 2.0]  # one time step far off
+    recording = asc.Recording(np.r_[np.zeros(2400), 50.0][:, None], {"x": x})
+    curve = figures.tuning_curve(recording, "channel0", "x").get_lines()[-1].get_ydata()
+    assert np.nanmax(curve) == 0 and np.isnan(curve[-1])

@@ -6,7 +6,12 @@ import pytest
 
 import ascribo as asc
 from ascribo.attribution.maps import AttributionMaps
-from ascribo.report.problems import find_problems, variables_that_go_together, variables_that_lag
+from ascribo.report.problems import (
+    find_problems,
+    variables_that_go_together,
+    variables_that_lag,
+    variables_that_stand_still,
+)
 from ascribo.report.words import answer, fit_verdict, overall
 
 
@@ -114,3 +119,14 @@ def test_verdicts():
     assert grade == "bad" and why == "Nothing could be said about place: see why below."
     said = answer({**space, "undecided": "it is too slow.", "called": 0}, 9, 0.05)
     assert said == "Not decided: it is too slow."
+
+
+def test_a_variable_that_stands_still_for_long_is_named():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1000)
+    held = np.where(np.arange(1000) < 400, x, x[400])  # the tracker was lost for good
+    lost = np.where(np.arange(1000) < 400, x, np.nan)
+    table = {"x": x, "held": held, "lost": lost, "side": np.arange(1000) // 500}
+    recording = asc.Recording(rng.normal(size=(1000, 3)), table)
+    spaces = {"a": asc.Follow(["x", "held", "lost"], dim=3), "side": asc.Discrete("side", dim=1)}
+    assert variables_that_stand_still(spaces, recording) == [("held", 0.6)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..evidence.choose_dimension import ChosenDimension
 
-__all__ = ["agreement", "dimension_curve", "roc", "scores_with_intervals"]
+__all__ = ["agreement", "dimension_curve", "number_grid", "roc", "scores_with_intervals"]
 
 MOST_NAMES = 40
 
@@ -80,21 +80,47 @@ def agreement(table: pd.DataFrame, ax: Axes | None = None, *, title: str | None 
     ['0.80', '0.90']
     """
     names = list(dict.fromkeys([*table["source"], *table["target"]]))
-    place = {name: k for k, name in enumerate(names)}
-    values = np.full((len(names), len(names)), np.nan)
-    for source, target, r2 in zip(table["source"], table["target"], table["r2"], strict=True):
-        values[place[source], place[target]] = r2
-    ax = new_axes(ax, (1.6 + 0.45 * len(names), 1.2 + 0.45 * len(names)))
+    values: Any = table.pivot(index="source", columns="target", values="r2").reindex(index=names, columns=names)
+    return number_grid(values, ax, xlabel="predicted", ylabel="from", label="R²", title=title)
+
+
+def number_grid(
+    table: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    marked: Sequence[Any] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+    label: str = "",
+    title: str | None = None,
+) -> Axes:
+    """Draw a table of numbers from 0 to 1 as colours, with the numbers in it.
+
+    table : its index and columns name the rows and columns. marked : (row, column) of the entry to stand out.
+    label : what the numbers are. ax : the axes to draw into; None: those of a new figure.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame([[0.5, 0.9], [np.nan, 0.1]], index=["a", "b"], columns=["x", "y"])
+    >>> [text.get_text() for text in number_grid(table, marked=("a", "y")).texts]
+    ['0.50', '0.90', '0.10']
+    """
+    values = table.to_numpy(dtype=float)
+    ax = new_axes(ax, (1.6 + 0.45 * values.shape[1], 1.2 + 0.45 * values.shape[0]))
     image = ax.imshow(np.ma.masked_invalid(values), cmap=SEQUENTIAL, vmin=0, vmax=1)
-    if len(names) <= 12:
+    if max(values.shape) <= 12:
         for i, j in zip(*np.nonzero(np.isfinite(values)), strict=True):
             colour = INK if values[i, j] > 0.6 else "white"
             ax.text(j, i, f"{values[i, j]:.2f}", ha="center", va="center", fontsize=7, color=colour)
-    ax.set_xticks(range(len(names)), [str(name) for name in names], rotation=90)
-    ax.set_yticks(range(len(names)), [str(name) for name in names])
-    ax.set(xlabel="predicted", ylabel="from")
+    if marked is not None:
+        row, column = list(table.index).index(marked[0]), list(table.columns).index(marked[1])
+        ax.plot(column, row, "s", markersize=22, fillstyle="none", color=INK, markeredgewidth=1.6)
+    upright = all(len(str(name)) <= 3 for name in table.columns)
+    ax.set_xticks(range(values.shape[1]), [str(name) for name in table.columns], rotation=0 if upright else 90)
+    ax.set_yticks(range(values.shape[0]), [str(name) for name in table.index])
+    ax.set(xlabel=xlabel, ylabel=ylabel)
     tidy(ax, title, frame=False)
-    colorbar(image, ax, "R²")
+    colorbar(image, ax, label)
     return ax
 
 

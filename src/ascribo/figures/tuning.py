@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from ..data.recording import Recording
-from .style import PALETTE, SEQUENTIAL, colorbar, new_axes, sequential, tidy
+from .style import FAINT, PALETTE, SEQUENTIAL, colorbar, new_axes, sequential, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["rate_map", "tuning_curve"]
+__all__ = ["rate_map", "stacked_curves", "tuning_curve"]
 
 
 def tuning_curve(
@@ -29,7 +31,8 @@ def tuning_curve(
 ) -> Axes:
     """Draw the mean of a channel for each value of a variable, with that of each half of the recording behind it.
 
-    A curve that is not the same in both halves is mostly noise. Labels have a point each.
+    A curve that is not the same in both halves is mostly noise. Labels have a point each. Bins with less than a
+    twentieth of an even share of time are left out: the mean of a few time steps would look like a peak.
 
     bins : along the variable. period : of a circular variable, its full turn.
 
@@ -61,10 +64,44 @@ def tuning_curve(
         groups, places = np.where(codes < 0, np.nan, codes), np.arange(len(labels))
         ax.set_xticks(places, [str(label) for label in labels])
     for rows, width, alpha in ((half, 0.9, 0.45), (~half, 0.9, 0.45), (half | True, 1.8, 1.0)):
-        mean = rates[rows].groupby(groups[rows]).mean().reindex(range(len(places)))
+        groups_of_rows = rates[rows].groupby(groups[rows])
+        enough = groups_of_rows.count() * (20 * len(places)) >= rows.sum()
+        mean = groups_of_rows.mean()[enough].reindex(range(len(places)))
         marker = "-" if numeric else "o-"
         ax.plot(places, mean, marker, color=PALETTE[0], linewidth=width, alpha=alpha, markersize=4)
     ax.set(xlabel=variable, ylabel=f"mean of {channel}")
+    tidy(ax, title)
+    return ax
+
+
+def stacked_curves(
+    places: ArrayLike,
+    rates: Mapping[str, ArrayLike],
+    ax: Axes | None = None,
+    *,
+    marked: Sequence[bool] | None = None,
+    xlabel: str = "",
+    title: str | None = None,
+) -> Axes:
+    """Draw the curves of many channels below each other, each on a scale of its own.
+
+    places : (n,), where along the variable. rates : name -> (n,), from the top. marked : those in colour, such as
+    the channels that were called; None: all. ax : the axes to draw into; None: those of a new figure.
+
+    Examples
+    --------
+    >>> ax = stacked_curves([0, 1, 2], {"unit0": [0, 5, 1], "unit1": [1, 1, 2]}, marked=[True, False])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['unit0', 'unit1']
+    """
+    ax = new_axes(ax, (5.6, 1.2 + 0.26 * len(rates)))
+    chosen = [True] * len(rates) if marked is None else marked
+    for k, (own, colour) in enumerate(zip(rates.values(), chosen, strict=True)):
+        values = np.asarray(own, dtype=float)
+        line = k - 0.85 * values / max(float(np.nanmax(values, initial=0.0)), 1e-12)
+        ax.fill_between(np.asarray(places), k, line, color=PALETTE[0] if colour else FAINT, linewidth=0)
+    ax.set_yticks(range(len(rates)), list(rates))
+    ax.set(ylim=(len(rates) - 0.4, -1), xlabel=xlabel)
     tidy(ax, title)
     return ax
 

@@ -129,7 +129,7 @@ class Tuning:
     """Mean of every channel in bins of variables.
 
     curves : variable -> (3, channel, bin), over all time, over its first half and over its second half. maps : pair
-    of variables -> (channel, bin, bin), smoothed. NaN where the variables have not been.
+    of variables -> (channel, bin, bin), smoothed. NaN where the variables have hardly been.
     """
 
     curves: list[np.ndarray]
@@ -179,9 +179,10 @@ def _sums(X: np.ndarray, where: list[np.ndarray], starts: np.ndarray) -> tuple[n
 
 
 def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """(bin, channel) sums over (bin,) counts: (channel, bin), NaN where there are none."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (total / np.where(count > 0, count, np.nan)[:, None]).T
+    """(bin, channel) sums over (bin,) counts: (channel, bin). NaN where there are none, or less than a twentieth of
+    an even share: the mean of a few time steps would look like a peak."""
+    enough = (count > 0) & (20 * len(count) * count >= count.sum())
+    return (total / np.where(enough, count, np.nan)[:, None]).T
 
 
 def _smooth(total: np.ndarray, count: np.ndarray) -> np.ndarray:

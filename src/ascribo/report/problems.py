@@ -21,12 +21,18 @@ from ..support.names import plural
 from .agreement import AGREE
 from .words import listed, percent, short
 
-__all__ = ["LOOKED_FOR", "find_problems", "variables_that_go_together", "variables_that_lag"]
+__all__ = [
+    "LOOKED_FOR",
+    "find_problems",
+    "variables_that_go_together",
+    "variables_that_lag",
+    "variables_that_stand_still",
+]
 
 LOOKED_FOR = (
     "spaces at chance, seeds that disagree, recordings too short to test, missing values, constant and silent "
-    "channels, variables that tell each other, variables that lag behind the channels or run ahead of them, spaces "
-    "that could not be tested, and spaces that every channel is called for"
+    "channels, variables that stand still for long, variables that tell each other, variables that lag behind the "
+    "channels or run ahead of them, spaces that could not be tested, and spaces that every channel is called for"
 )
 MUCH_MISSING = 0.1
 TOGETHER, NEARLY_ONE = 0.5, 0.9
@@ -35,6 +41,8 @@ LAG_STEPS, LAG_GAIN = 100, 1.25
 """Time steps that variables may lag by, and how much more they must tell there."""
 LEAST_TOLD = 0.02
 """Share of a variable's variance that the channels must tell at the best lag for a lag to mean anything."""
+STILL = 0.2
+"""Share of the recording that a variable may have one value for, on end, before it is said."""
 ROWS = 20_000
 FEW_BLOCKS = 15
 
@@ -206,6 +214,15 @@ def _of_the_recording(model: ContrastiveEmbedding, recording: Recording) -> Iter
 
 
 def _of_variables(spaces: Mapping[str, Space], recording: Recording) -> Iterator[Problem]:
+    for name, share in variables_that_stand_still(spaces, recording):
+        yield _problem(
+            "care",
+            f"{short(name)} stands still for {percent(share)} of the time",
+            f"Without a break, {short(name)} has one value for {percent(share)} of the recording: perhaps the "
+            "tracker was lost, or the animal was elsewhere. Channels that differ between then and the rest may be "
+            "called.",
+            "If so, set it to NaN there, or leave this time out.",
+        )
     for one, other, share in variables_that_go_together(spaces, recording):
         yield _problem(
             "bad" if share > NEARLY_ONE else "care",
@@ -225,6 +242,19 @@ def _of_variables(spaces: Mapping[str, Space], recording: Recording) -> Iterator
             f"The channels tell most about {short(name)} {how} {'later' if lag > 0 else 'earlier'}.",
             "Shift it by that much, if a delay of this size makes sense, and fit again.",
         )
+
+
+def variables_that_stand_still(spaces: Mapping[str, Space], recording: Recording) -> list[tuple[str, float]]:
+    """Variables that vary, but have one and the same value over a large share of the recording on end."""
+    found = []
+    for name in dict.fromkeys(v for s in spaces.values() if not s.categorical for v in s.variables):
+        if name in recording.variables:
+            values = recording.variables[name].to_numpy(dtype=float, na_value=np.nan)
+            moves = np.flatnonzero(np.r_[True, np.diff(values) != 0, True])  # NaN is no value that stands still
+            longest = int(np.diff(moves).max()) / max(1, len(values))
+            if STILL < longest < 1.0:
+                found.append((str(name), longest))
+    return found
 
 
 def variables_that_go_together(spaces: Mapping[str, Space], recording: Recording) -> list[tuple[str, str, float]]:

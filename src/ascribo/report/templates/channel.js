@@ -79,16 +79,19 @@ async function fillTuning(c) {
   for (const [, canvas] of figures) redraw(canvas);
 }
 
-function captioned(name) {
-  const figure = make("figure"), canvas = make("canvas"), caption = make("figcaption");
-  caption.append(named(name, 40));
+// A figure whose caption says which variables, with words around their names.
+function captioned(names, after = "") {
+  const figure = make("figure"), canvas = make("canvas"), caption = make("figcaption", "by ");
+  const name = names.map((one) => shown(one, 24)).join(" and ");
+  names.forEach((one, k) => caption.append(k ? " (across) and " : "", named(one, 24)));
+  caption.append(after);
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", "Mean of the channel by " + shown(name, 60));
   figure.append(canvas, caption);
   return [figure, canvas];
 }
 function tuningFigure(variable, [all, early, late]) {
-  const [figure, canvas] = captioned(variable.name);
+  const [figure, canvas] = captioned([variable.name]);
   const [low, high] = variable.range, labels = variable.kind === "label";
   const x = Array.from(all, (_, k) => (labels ? k : low + ((k + 0.5) / variable.bins) * (high - low)));
   const line = (y, width, alpha) => ({ x, y, width, alpha, colour: spaceColour(0), dots: labels });
@@ -99,8 +102,9 @@ function tuningFigure(variable, [all, early, late]) {
 }
 function rateFigure(map, values) {
   const [one, two] = map.variables.map((k) => facts.variables[k]);
-  const [figure, canvas] = captioned(`${shown(one.name, 24)} and ${shown(two.name, 24)}`);
   const known = values.filter(Number.isFinite), low = Math.min(...known), high = Math.max(...known);
+  const scale = known.length ? ` (up); dark: ${number(low, 2)}, bright: ${number(high, 2)}` : " (up)";
+  const [figure, canvas] = captioned([one.name, two.name], scale);
   picture(canvas, (width) => Math.min(width, 180), (context, width, height) => {
     const side = Math.min(width, height) / map.side;
     for (let i = 0; i < map.side; i++) for (let j = 0; j < map.side; j++) {
@@ -120,7 +124,7 @@ async function startTime() {
   const times = (await array("bin_time")).data;
   const behaviours = await Promise.all(facts.variables.map((_, k) => row("behaviour", k)));
   let own = await row("envelope", state.channel);
-  const left = 70;
+  const left = 92;
   const px = (width, share) => left + share * (width - left - 6);
   picture(canvas, () => TOP + LANE * facts.variables.length + 24, (context, width, height) => {
     const lane = (values, top, tall, colour) => {
@@ -146,6 +150,7 @@ async function startTime() {
       context.fillText(fitted(context, drawn(facts.variables[k].name, 20), left - 8), left - 6, top + LANE / 2);
     });
     context.fillStyle = css("--soft");
+    context.fillText("time", left - 30, height - 8);
     context.textAlign = "center";
     const marks = Math.max(2, Math.floor(width / 140));
     for (let k = 0; k <= marks; k++) {

@@ -19,15 +19,16 @@ async function startEmbedding() {
     const [start, stop] = facts.dims[names[view.space]];
     const dims = Math.min(3, stop - start);
     coordinates = [];
-    let widest = 0;
+    const sizes = new Float32Array(count); // the largest coordinate of each point
     for (let d = 0; d < dims; d++) {
       const own = points.data.subarray((start + d) * count, (start + d + 1) * count);
       let mean = 0;
       for (const v of own) mean += v / count;
       const centred = Float32Array.from(own, (v) => v - mean);
-      for (const v of centred) widest = Math.max(widest, Math.abs(v));
+      for (let k = 0; k < count; k++) sizes[k] = Math.max(sizes[k], Math.abs(centred[k]));
       coordinates.push(centred);
     }
+    const widest = sizes.sort()[Math.floor(0.99 * (count - 1))]; // a few far points may lie at the edge
     for (const own of coordinates) for (let k = 0; k < count; k++) own[k] /= widest || 1;
     for (const button of document.querySelectorAll("[data-turn]")) button.disabled = dims < 3;
   }

@@ -59,7 +59,7 @@ async function startNull() {
   const ends = tests.flatMap((test) => [test.bits_low, test.bits_high, test.null_mean, test.null_high, test.bits, ...test.copies]).filter(Number.isFinite);
   const high = Math.max(...ends), low = Math.min(0, ...ends), single = tests.some((test) => test.copies.length);
   picture(canvas, () => 34 + 26 * tests.length, (context, width, height) => {
-    const left = Math.min(120, width * 0.3), px = (v) => left + ((v - low) / (high - low || 1)) * (width - left - 20);
+    const left = Math.min(120, width * 0.3), px = (v) => left + 10 + ((v - low) / (high - low || 1)) * (width - left - 30);
     tests.forEach((test, k) => {
       const y = 16 + 26 * k;
       context.fillStyle = css("--ink");

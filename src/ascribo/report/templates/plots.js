@@ -41,10 +41,12 @@ function fitted(context, text, room) {
 function ticks(low, high, most = 4) {
   if (!(high > low)) return [low];
   const raw = (high - low) / most, size = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((k) => k * size).find((s) => s >= raw);
-  const out = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + 1e-9 * step; value += step) out.push(value);
-  return out;
+  const steps = [0.2, 0.5, 1, 2, 5, 10].map((k) => k * size);
+  for (let k = steps.findIndex((s) => s >= raw); ; k--) { // a smaller step where fewer than two values would fit
+    const out = [];
+    for (let n = Math.ceil(low / steps[k] - 1e-9); n * steps[k] <= high + 1e-9 * steps[k]; n++) out.push(n * steps[k]);
+    if (out.length > 1 || k === 0) return out;
+  }
 }
 
 const HEAD = 22;
