@@ -91,7 +91,8 @@ def map_image(
         )
     ax.tick_params(length=0)
     if colorbar and not known:
-        draw_colorbar(image, ax, "score / greatest of the space" if own_scale else "score")
+        label = "score / greatest of the space" if own_scale else "score"
+        draw_colorbar(image, ax, label + (", dots: called" if len(rows) else ""))
     return ax
 
 

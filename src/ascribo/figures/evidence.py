@@ -61,7 +61,7 @@ def scores_with_intervals(
     else:
         ax.set_xticks([])
         ax.set_xlabel(f"{len(own)} channels")
-    ax.set_ylabel("score")
+    ax.set_ylabel("score (filled: called)")
     if by:
         ax.legend(title=by, fontsize=7, title_fontsize=8, frameon=False)
     tidy(ax, title or space)
@@ -106,7 +106,7 @@ def number_grid(
     ['0.50', '0.90', '0.10']
     """
     values = table.to_numpy(dtype=float)
-    ax = new_axes(ax, (1.6 + 0.45 * values.shape[1], 1.2 + 0.45 * values.shape[0]))
+    ax = new_axes(ax, (2.0 + 0.45 * values.shape[1], 1.4 + 0.45 * values.shape[0]))
     image = ax.imshow(np.ma.masked_invalid(values), cmap=SEQUENTIAL, vmin=0, vmax=1)
     if max(values.shape) <= 12:
         for i, j in zip(*np.nonzero(np.isfinite(values)), strict=True):
@@ -174,7 +174,8 @@ def roc(
         false, true, _ = roc_curve(known, values)
         label = f"{name}: {auroc(values, known):.3f}"
         ax.plot(false, true, color=PALETTE[k % len(PALETTE)], linewidth=1.6, label=label)
-    ax.set(xlabel="channels called that do not carry it", ylabel="channels called that carry it", aspect="equal")
+    ax.set(xlabel="share called of channels that do not carry it", ylabel="share called of those that do")
+    ax.set_aspect("equal")
     ax.legend(title="area under the curve", fontsize=7, title_fontsize=7.5, frameon=False, loc="lower right")
     tidy(ax, title)
     return ax

@@ -214,13 +214,15 @@ def _of_the_recording(model: ContrastiveEmbedding, recording: Recording) -> Iter
 
 
 def _of_variables(spaces: Mapping[str, Space], recording: Recording) -> Iterator[Problem]:
+    still: dict[str, list[str]] = {}
     for name, share in variables_that_stand_still(spaces, recording):
+        still.setdefault(percent(share), []).append(short(name, 24))
+    for share, names in still.items():
         yield _problem(
             "care",
-            f"{short(name)} stands still for {percent(share)} of the time",
-            f"Without a break, {short(name)} has one value for {percent(share)} of the recording: perhaps the "
-            "tracker was lost, or the animal was elsewhere. Channels that differ between then and the rest may be "
-            "called.",
+            f"{listed(names)} stand{'' if len(names) > 1 else 's'} still for {share} of the time",
+            f"For {share} of the recording, without a break, there is one value only: perhaps the tracker was "
+            "lost, or the animal was elsewhere. Channels that differ between then and the rest may be called.",
             "If so, set it to NaN there, or leave this time out.",
         )
     for one, other, share in variables_that_go_together(spaces, recording):
