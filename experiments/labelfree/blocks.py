@@ -411,7 +411,7 @@ def _panel(result: dict[str, Any], one: dict[str, Any], ax: Axes) -> Axes:
         "loss of the block itself": {"x": guess[own], "y": truth[own], "s": 22},
     }
     title = f"{one['part']} {one['seed']}, {one['time_steps']} time steps: ρ = {one['all']['rho']:.2f}"
-    labels = {"xlabel": "influence (nats)", "ylabel": "change after retraining (nats)"}
+    labels: dict[str, Any] = {"xlabel": "influence (nats)", "ylabel": "change after retraining (nats)"}
     ax = figures.points(series, ax, title=title, **labels)
     ax.legend(fontsize=7, frameon=False)
     return ax

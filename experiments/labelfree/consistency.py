@@ -311,12 +311,12 @@ def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
     """Latent shifts of the first model; without axes, of all, with similarity rates and images, in a figure."""
     rows = result["rows"]
     if ax is not None:
-        return _shifts(rows[0], ax)
+        return _shift_panel(rows[0], ax)
     shown = next((row for row in rows if "maps" in row), None)
     figure = figures.new_figure((3.6 * len(rows), 7 if shown is None else 10.5))
     grid = figure.add_gridspec(2 if shown is None else 3, 2 * len(rows))
     for j, row in enumerate(rows):
-        for k, panel in enumerate((_shifts, _rates)):
+        for k, panel in enumerate((_shift_panel, _rate_panel)):
             if ("shifts", "rates")[k] in row:
                 ax = panel(row, figure.add_subplot(grid[k, 2 * j : 2 * j + 2]))
     if shown is not None:
@@ -326,7 +326,7 @@ def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _shifts(row: Row, ax: Axes) -> Axes:
+def _shift_panel(row: Row, ax: Axes) -> Axes:
     series = {}
     for method, values in row["shifts"].items():
         if "absolute" not in method:
@@ -337,7 +337,7 @@ def _shifts(row: Row, ax: Axes) -> Axes:
     return ax
 
 
-def _rates(row: Row, ax: Axes) -> Axes:
+def _rate_panel(row: Row, ax: Axes) -> Axes:
     series = {}
     for k, (method, ends) in enumerate(row["rates"].items()):
         for end, style in zip(ENDS, ("-", ":"), strict=True):

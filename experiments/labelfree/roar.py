@@ -143,7 +143,7 @@ def draw(result: dict[str, Any], ax: Axes | None = None) -> Axes:
         mean = [np.mean([row["losses"][method][size] for row in result["rows"]]) for size in values]
         look = {"linestyle": "--", "color": figures.INK} if method == "random" else {}
         series[method.replace("_", " ")] = {"x": [int(size) for size in values], "y": mean, **look}
-    labels = {"xlabel": "most important pixels removed", "ylabel": "test loss of a new autoencoder"}
+    labels: dict[str, Any] = {"xlabel": "most important pixels removed", "ylabel": "test loss of a new autoencoder"}
     return figures.curves(series, ax, **labels)
 
 

@@ -181,7 +181,7 @@ def _panel(table: pd.DataFrame, what: str, ax: Axes, title: str | None = None) -
     for kind in KINDS:
         own = table[table["kind"] == kind].dropna()
         names = [f"β = {b:g}" for b in own["beta"]]
-        series[kind] = {"group": names, "value": own[what].to_numpy(dtype=float)}
+        series[kind] = {"group": names, "value": np.asarray(own[what], dtype=float)}
     return figures.dots(series, groups, ax, label=f"{what} of units", upright=True, title=title)
 
 

@@ -168,8 +168,8 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
         series[f"{kind}, by variance"] = {"x": dims, "y": weighted, "linestyle": ":", "marker": "", **look}
         if (chosen := result["summary"][kind]["chosen"]) is not None:
             rings.append((chosen[0], values[dims.index(chosen[0])]))
-    size, labels = (10.0 if grid else 6.4, 3.6), {"xlabel": "dimension of the model", "ylabel": "R² between seeds"}
-    ax = figures.curves(series, ax, size=size, **labels)
+    labels: dict[str, Any] = {"xlabel": "dimension of the model", "ylabel": "R² between seeds"}
+    ax = figures.curves(series, ax, size=(10.0 if grid else 6.4, 3.6), **labels)
     for ring in rings:
         ax.plot(*ring, "o", color=figures.INK, markersize=11, fillstyle="none")
     if alone and grid:
@@ -191,7 +191,7 @@ def _draw_grid(result: Mapping[str, Any], rows: list[Row], beside: Axes) -> None
         {"position": row["dims"][0], "rest": row["dims"][1], "R²": _known(row["consistency"])} for row in rows
     ).pivot(index="position", columns="rest", values="R²")
     chosen = result["summary"]["hybrid"]["chosen"]
-    labels = {"xlabel": "dimension of rest", "ylabel": "dimension of position", "label": "R²"}
+    labels: dict[str, Any] = {"xlabel": "dimension of rest", "ylabel": "dimension of position", "label": "R²"}
     figures.number_grid(table, ax, marked=chosen, title="hybrid, true 3 and 3", **labels)
 
 

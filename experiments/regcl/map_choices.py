@@ -140,7 +140,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
             own = [cell for cell in result["cells"] if cell.items() >= wanted.items()]
             numbers = {"x": [cell["dim"] for cell in own], "y": [cell["mean"] for cell in own]}
             series[f"{aggregate}, {hybrid}"] = {**numbers, "linestyle": dashes, "color": figures.PALETTE[k]}
-    labels = {"xlabel": "latents, two of them observed", "ylabel": "auROC by entries, inverted neuron gradient"}
+    labels: dict[str, Any] = {
+        "xlabel": "latents, two of them observed",
+        "ylabel": "auROC by entries, inverted neuron gradient",
+    }
     return figures.curves(series, ax, size=(7.0, 4.0), **labels)
 
 

@@ -47,7 +47,7 @@ def panels(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
         }
         for kind in TYPES
     }
-    label = {"label": "unique variance", "title": "Scores by cell type"}
+    label: dict[str, Any] = {"label": "unique variance", "title": "Scores by cell type"}
     figures.dots(by_type, spaces, figure.add_subplot(grid[1, 0]), upright=True, **label)
     return _modes(cells, figure.add_subplot(grid[1, 1]))
 

@@ -95,7 +95,7 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
             numbers = {"x": [cell["steps"] for cell in own], "y": [cell["mean"] for cell in own]}
             if own:
                 series[name] = {**numbers, "linestyle": dashes, "color": figures.PALETTE[k]}
-    labels = {"xlabel": "training steps (dashed: with penalty)", "ylabel": "auROC, R²"}
+    labels: dict[str, Any] = {"xlabel": "training steps (dashed: with penalty)", "ylabel": "auROC, R²"}
     ax = figures.curves(series, ax, size=(7.6, 4.2), **labels)
     ax.set_xscale("log")
     return ax

@@ -221,7 +221,7 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     }
     series["alone"]["s"], series["pooled"]["s"] = 70, 16  # where both are the same, one sees both
     series["pooled, shuffled"]["color"] = figures.FAINT
-    labels = {"xlabel": "grid score", "ylabel": "unique variance of position"}
+    labels: dict[str, Any] = {"xlabel": "grid score", "ylabel": "unique variance of position"}
     return figures.points(
         series, ax, title="13 entorhinal cells (Sargolini et al. 2006)", size=(5.6, 3.6), **labels
     )

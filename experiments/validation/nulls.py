@@ -157,7 +157,7 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
         steps = {"drawstyle": "steps-post", "marker": ""}
         series[f"{kind}, {s['n']} recordings"] = {"x": grid, "y": share, **steps}
     series["uniform"] = {"x": [0, 1], "y": [0, 1], "color": figures.INK, "linestyle": ":", "marker": ""}
-    labels = {"xlabel": "p of the shift test", "ylabel": "share of recordings with at most this p"}
+    labels: dict[str, Any] = {"xlabel": "p of the shift test", "ylabel": "share of recordings with at most this p"}
     ax = figures.curves(series, ax, size=(6.4, 4.0), **labels)
     ax.axvline(LEVEL, color=figures.FAINT, linewidth=1)
     ax.set(xlim=(0, 1), ylim=(0, 1.01))
