@@ -119,7 +119,7 @@ def test_drawn_into_given_axes(done):
 
     ax = Figure().add_subplot()
     assert dimension.draw(done[1], ax) is ax and len(ax.figure.axes) == 1
-    assert len(dimension.draw(done[1]).figure.axes) == 2
+    assert len(dimension.draw(done[1]).figure.axes) == 3  # the grid of the hybrid model, and its colour bar
     time_curve = ax.lines[0].get_xydata()
     expected = [(r["dims"][0], r["consistency"] or np.nan) for r in done[1]["rows"] if r["kind"] == "time"]
     np.testing.assert_allclose(time_curve, expected)

@@ -54,7 +54,8 @@ def test_times_on_a_gpu_are_wall_times(device, kind):
     result = {"protocol": protocol, "training": times, "attribution": attribution}
     table = next(iter(navigation_timing_gpu.tables(result).values()))
     assert table["ms a step"].tolist() == [own[kind] for own in times.values()]
-    assert navigation_timing_gpu.draw(result).patches[0].get_width() == times["supervised, none"][kind] / 1e3
+    first = navigation_timing_gpu.draw(result).collections[0].get_offsets()[0]
+    assert first[0] == times["supervised, none"][kind] / 1e3
 
 
 def test_printed_differences_are_those_of_groups_that_there_are():
