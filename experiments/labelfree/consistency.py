@@ -27,8 +27,8 @@ from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
+from experiments.shared.stack_training import Run, train
 
-from . import training
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
 from .pictures import pack, unpack
@@ -121,10 +121,10 @@ def _mnist(device: torch.device, **plan: Any) -> Row:
     return row
 
 
-def _ecg(device: torch.device, x: Tensor, held: Tensor, width: int, plan: dict[str, Any]) -> training.Run:
+def _ecg(device: torch.device, x: Tensor, held: Tensor, width: int, plan: dict[str, Any]) -> Run:
     """The LSTM autoencoder: Adam, rate 1e-3, no weight decay, up to 150 epochs."""
     torch.manual_seed(0)
-    return training.train(
+    return train(
         [SequenceAutoencoder(width)],
         len(x),
         lambda index, draws: (x[index],),
@@ -180,7 +180,7 @@ def _simclr(device: torch.device, **plan: Any) -> Row:
     data = coloured_shapes(plan["shapes"], count)
     x, test = torch.from_numpy(data.train).to(device), torch.from_numpy(data.test).to(device)
     torch.manual_seed(0)
-    done = training.train(
+    done = train(
         [SimCLR(plan["resnet"])],
         len(x),
         lambda index, draws: (_augmented(x[index[0]], draws)[None], _augmented(x[index[0]], draws)[None]),

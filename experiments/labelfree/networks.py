@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, normalize
 
+from experiments.shared.image_networks import ConvolutionVAE, resnet18
+
 __all__ = ["VAE", "Autoencoder", "Classifier", "Reconstruction", "SequenceAutoencoder", "SimCLR", "image_encoder"]
 
 
@@ -116,39 +118,6 @@ class SequenceAutoencoder(nn.Module):
         return (self.decoder(self.encoder(x)) - x).abs().sum(1).mean()
 
 
-class _Block(nn.Module):
-    """Two convolutions and what goes around them (He et al. 2015)."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int):
-        super().__init__()
-        self.body = nn.Sequential(
-            *(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()),
-            *(nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs)),
-        )
-        same = stride == 1 and inputs == outputs
-        self.around = (
-            nn.Identity()
-            if same
-            else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-        )
-        self.last = nn.ReLU()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, inputs, h, w) -> (batch, outputs, h / stride, w / stride)."""
-        return self.last(self.body(x) + self.around(x))
-
-
-def resnet18(width: int = 64) -> nn.Sequential:
-    """ResNet-18 for 32 x 32 images (Chen et al. 2020, appendix B.9): a 3 x 3 first layer, no pooling after it."""
-    layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-    inputs = width
-    for k in range(4):
-        outputs = width * 2**k
-        layers += [_Block(inputs, outputs, 1 if k == 0 else 2), _Block(outputs, outputs, 1)]
-        inputs = outputs
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-
 class SimCLR(nn.Module):
     """Table 7: ResNet-18, then 512-2048-128, with the contrastive loss at temperature 0.5."""
 
@@ -166,41 +135,16 @@ class SimCLR(nn.Module):
         return cross_entropy(logits, partner)
 
 
-class VAE(nn.Module):
-    """Tables 8 and 9: β-VAE (Higgins et al. 2017) and TC-VAE (Chen et al. 2018).
-
-    side : 32 (28 x 28 images in a frame of zeros: three halvings of 28 do not come back) or 64. The tables give the
-    encoder's last layer a ReLU, with which means would be positive and no log-variance negative; it has none here.
-    """
+class VAE(ConvolutionVAE):
+    """Tables 8 and 9: β-VAE (Higgins et al. 2017) and TC-VAE (Chen et al. 2018)."""
 
     def __init__(self, units: int, side: int, images: int):
-        super().__init__()
-        self.units, self.side, self.images = units, side, images
-        depth = {32: 3, 64: 4}[side]
-        body: list[nn.Module] = []
-        for k in range(depth):
-            body += [nn.Conv2d(32 if k else 1, 32, 4, 2, 1), nn.ReLU()]
-        self.body = nn.Sequential(
-            *body, nn.Flatten(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()
-        )
-        self.mean, self.spread = nn.Linear(256, units), nn.Linear(256, units)
-        back: list[nn.Module] = [nn.Linear(units, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
-        back += [nn.Linear(256, 512), nn.ReLU(), nn.Unflatten(1, (32, 4, 4))]
-        for k in range(depth):
-            back += [nn.ConvTranspose2d(32, 32 if k < depth - 1 else 1, 4, 2, 1)]
-            back += [nn.ReLU()] if k < depth - 1 else []
-        self.decoder = nn.Sequential(*back)
-
-    @property
-    def encoder(self) -> nn.Module:
-        """The expected representation μ(x), as a module of its own."""
-        return nn.Sequential(self.body, self.mean)
+        super().__init__(units, side)
+        self.images = images
 
     def forward(self, x: Tensor, noise: Tensor, beta: Tensor, total_correlation: Tensor) -> Tensor:
         """Mean loss of a batch; total_correlation is 1 for TC-VAE, 0 for β-VAE."""
-        h = self.body(x)
-        # losses in full precision, whatever the layers were computed in
-        mean, log_variance = self.mean(h).float(), self.spread(h).float().clamp(-10, 10)
+        mean, log_variance = self.code(x)
         z = mean + (log_variance / 2).exp() * noise
         shown = self.decoder(z).float()
         error = binary_cross_entropy_with_logits(shown, x, reduction="none").flatten(1).sum(1).mean()

@@ -21,8 +21,8 @@ from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
+from experiments.shared.stack_training import train
 
-from . import training
 from .data import images
 from .networks import Autoencoder
 from .tasks import NOISE, corrupted, pretext_models
@@ -89,7 +89,7 @@ def _one(seed: int, device: str, **plan: Any) -> Row:
     models = [Autoencoder() for _ in stack]
     for model in models:  # they differ in their masks alone
         model.load_state_dict(start)
-    done = training.train(
+    done = train(
         models,
         len(parts[0]),
         batch,

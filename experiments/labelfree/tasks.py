@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ascribo.metrics.bootstrap import bootstrap_interval
+from experiments.shared.stack_training import Run, train
 
-from . import training
 from .data import Images
 from .networks import Autoencoder, Classifier
 
@@ -46,7 +46,7 @@ def pretext_models(
     device: torch.device,
     budget: float | None = None,
     progress: Callable[[str], None] = lambda text: None,
-) -> training.Run:
+) -> Run:
     """A model for each task and seed, as one stack: Adam, rate 1e-3, weight decay 1e-5, patience 10.
 
     tasks, seeds : one for each model. Classifiers are of another shape than autoencoders, and trained by
@@ -75,7 +75,7 @@ def pretext_models(
         whole = parts[:-1] if parts[-1].shape[1] < TEST_AT_ONCE and len(parts) > 1 else parts
         return [inputs(held[index], held_labels[index], draws) for index in whole]
 
-    return training.train(
+    return train(
         models,
         len(x),
         batch,

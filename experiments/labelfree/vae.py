@@ -23,8 +23,8 @@ from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
+from experiments.shared.stack_training import train
 
-from . import training
 from .data import images
 from .networks import VAE
 
@@ -83,7 +83,7 @@ def _stack(name: str, models: list[tuple[str, float, int]], device: str, **plan:
     def inputs(own: Tensor, draws: torch.Generator) -> tuple[Tensor, ...]:
         return own, torch.randn(count, own.shape[1], units, generator=draws, device=where), beta, total
 
-    done = training.train(
+    done = train(
         built,
         plan["images" if name == "mnist" else "sprites"],
         lambda index, draws: inputs(x(index, draws), draws),

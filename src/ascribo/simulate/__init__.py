@@ -5,12 +5,32 @@ generative_process.py              a generative process: latents, positives arou
 generative_distributions.py        its distributions, sampled for many means at once
 generative_mixing.py               its mixings: invertible networks, and a check of others
 sprites.py                         images of a shape with five known factors, like dSprites
+sprite_pairs.py                    which factors change between two sprites: at random, a little, or as measured
+natural_transitions.py             how natural objects move, from plain arrays: tracks and masks
 """
 
 from .box import box
 from .generative_process import Process, process
 from .mixed import mixed
+from .natural_transitions import MaskPairs, mask_pairs, read_arrays, track_transitions
 from .navigation import navigation
+from .sprite_pairs import laplace_pairs, to_grid, track_pairs, uniform_pairs
 from .sprites import Sprites, sprites
 
-__all__ = ["Process", "Sprites", "box", "mixed", "navigation", "process", "sprites"]
+__all__ = [
+    "MaskPairs",
+    "Process",
+    "Sprites",
+    "box",
+    "laplace_pairs",
+    "mask_pairs",
+    "mixed",
+    "navigation",
+    "process",
+    "read_arrays",
+    "sprites",
+    "to_grid",
+    "track_pairs",
+    "track_transitions",
+    "uniform_pairs",
+]

@@ -8,13 +8,16 @@ are not equal to those of dSprites pixel by pixel: they are called dSprites-like
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
+
+from ..support.compute import check_memory
 
 __all__ = ["FACTORS", "Sprites", "sprites"]
 
@@ -62,7 +65,11 @@ class Sprites:
 
     def latents(self, factors: Tensor | ArrayLike) -> Tensor:
         """What factors (..., 5) stand for: shape 0 to 2, scale 0.5 to 1, angle in radians, x and y from 0 to 1."""
-        values = self._checked(factors).float()
+        return self.latents_at(self._checked(factors))
+
+    def latents_at(self, factors: Tensor) -> Tensor:
+        """As `latents`, for a tensor of factors that is known to be right: nothing waits for a GPU."""
+        values = factors.float()
         step = torch.tensor([1.0, 0.1, 2 * math.pi / 40, 1 / 31, 1 / 31], device=values.device)
         first = torch.tensor([0.0, 0.5, 0.0, 0.0, 0.0], device=values.device)
         return first + step * values
@@ -89,6 +96,45 @@ class Sprites:
         # outside the stamp: the row, and the column, of zeros
         row, column = (torch.where((at >= 0) & (at < STAMP), at, STAMP) for at in (row, column))
         return self.stamps[stamp[..., None, None], row[..., :, None], column[..., None, :]].unsqueeze(-3).float()
+
+    def draw_between(self, latents: Tensor) -> Tensor:
+        """Images of latents (..., 5) as `latents` has them, which need not lie on the grid: (..., 1, 64, 64).
+
+        The shape is rounded. On the grid they equal those of `draw`, but for pixels that an edge goes through.
+        """
+        shape, scale, angle, x, y = latents.unbind(-1)
+        pixel = torch.arange(SIDE, device=latents.device) + 0.5 - STAMP / 2
+        v, u = (pixel - 31 * at[..., None] for at in (y, x))
+        cos, sin = (part[..., None, None] for part in (angle.cos(), angle.sin()))
+        size, v, u = (RADIUS * scale)[..., None, None], v[..., :, None], u[..., None, :]
+        a, b = (cos * u + sin * v) / size, (cos * v - sin * u) / size
+        which = shape.round()[..., None, None]
+        inside = sum((which == k) & outline(a, b) for k, outline in enumerate(OUTLINES))
+        return torch.as_tensor(inside).unsqueeze(-3).float()
+
+    def all_images(self) -> Tensor:
+        """Every image at once, (737280, 1, 64, 64) of 0 and 1 as uint8: 3 GB. `batches` needs no memory.
+
+        Refuses where they would take more than half of the memory that there is.
+        """
+        check_memory(len(self) * SIDE * SIDE, self.stamps.device, f"all {len(self):,} images", "`batches`")
+        return torch.cat([images.byte() for _, images in self.batches(8192)])
+
+    def codes(self, encode: Callable[[Tensor], Tensor], batch_size: int = 8192) -> Tensor:
+        """What an encoder makes of every image of the grid: (737280, dimension), float32, on the CPU.
+
+        encode : images (batch, 1, 64, 64) -> codes (batch, dimension). Look codes up by `index(factors)`: scores
+        that draw millions of images then encode each of the grid once.
+        """
+        parts: list[Tensor] = []
+        for _, images in self.batches(batch_size):
+            with torch.no_grad():
+                part = encode(images).detach().float().cpu()
+            if not parts:
+                bytes_of_all = 4 * len(self) * part[0].numel()
+                check_memory(bytes_of_all, "cpu", f"codes of all {len(self):,} images", "a sample of factors")
+            parts.append(part)
+        return torch.cat(parts)
 
     def batches(self, batch_size: int = 1024) -> Iterator[tuple[Tensor, Tensor]]:
         """All images in order, a batch at a time: factors (batch, 5) and images (batch, 1, 64, 64)."""
@@ -138,20 +184,27 @@ def sprites(device: str | torch.device = "cpu") -> Sprites:
     # coordinates of each pixel in units of the sprite: (scale, orientation, row, column)
     a = (np.cos(turn) * u + np.sin(turn) * v) / (RADIUS * scale)
     b = (np.cos(turn) * v - np.sin(turn) * u) / (RADIUS * scale)
-    inside = np.stack([outline(a, b) for outline in (_square, _ellipse, _heart)])
+    inside = np.stack([outline(a, b) for outline in OUTLINES])
     stamps = np.pad(inside.reshape(-1, STAMP, STAMP), ((0, 0), (0, 1), (0, 1)))
     return Sprites(torch.from_numpy(stamps.astype(np.uint8)).to(device))
 
 
-def _square(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.maximum(np.abs(a), np.abs(b)) < math.sqrt(0.5)
+Coordinates = TypeVar("Coordinates", np.ndarray, Tensor)
 
 
-def _ellipse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _square(a: Coordinates, b: Coordinates) -> Coordinates:
+    return (abs(a) < math.sqrt(0.5)) & (abs(b) < math.sqrt(0.5))
+
+
+def _ellipse(a: Coordinates, b: Coordinates) -> Coordinates:
     return a**2 + (2 * b) ** 2 < 1
 
 
-def _heart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _heart(a: Coordinates, b: Coordinates) -> Coordinates:
     """(s² + t² - 1)³ < s² t³, made smaller and moved so that the farthest points have distance 1."""
     s, t = 1.29 * a, -1.29 * b + 0.2
     return (s**2 + t**2 - 1) ** 3 < s**2 * t**3
+
+
+OUTLINES = (_square, _ellipse, _heart)
+"""From coordinates in units of the sprite, arrays or tensors, to whether a point is inside."""

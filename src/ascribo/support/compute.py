@@ -16,6 +16,7 @@ from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
+    "check_memory",
     "in_processes",
     "in_threads",
     "one_blas_thread",
@@ -93,6 +94,20 @@ def physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def check_memory(bytes_needed: int, device: torch.device | str, what: str, instead: str) -> None:
+    """Refuse what would take more than half of the memory of a device, before it is begun.
+
+    what, instead : named in the error: what does not fit, and what to use in its place.
+    """
+    where = torch.device(device)
+    memory = torch.cuda.get_device_properties(where).total_memory if where.type == "cuda" else physical_memory()
+    if memory is not None and bytes_needed > memory // 2:
+        raise ValueError(
+            f"{what} would take {bytes_needed / 1e9:.1f} GB, and {where} has {memory / 1e9:.1f} GB of memory: "
+            f"use {instead}."
+        )
 
 
 def in_processes(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.labelfree import blocks, consistency, data, networks, pretext, roar, training, vae
+from experiments.labelfree import blocks, consistency, data, networks, pretext, roar, vae
+from experiments.shared import stack_training as training
 
 TINY = {"progress": False, "device": "cpu", "fresh": True}
 

@@ -1,6 +1,6 @@
-"""Training for the encoders of this folder: Adam, early stopping by the test loss, runs as a stack.
+"""Training of a stack of networks with a loss of their own: Adam, early stopping by the test loss, runs as a stack.
 
-The library's own loop is for contrastive pairs of time steps; these models have other losses, but the same idea:
+The library's own loop is for contrastive losses; models with other ones are trained here by the same idea:
 the parameters of all runs are stacked, and one step serves all of them (`torch.func.vmap`, with convolutions as
 matrix products). On a GPU a step is recorded once and played back (a CUDA graph): these networks are so small that
 starting kernels would take longer than computing.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from .convolution import as_products
+from experiments.shared.convolution import as_products
 
 __all__ = ["Batch", "Run", "train"]
 

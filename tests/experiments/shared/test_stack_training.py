@@ -5,8 +5,9 @@ import torch
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from experiments.labelfree import networks, training
-from experiments.labelfree.convolution import as_products
+from experiments.labelfree import networks
+from experiments.shared import stack_training as training
+from experiments.shared.convolution import as_products
 
 LAYERS = [
     (nn.Conv2d, (1, 8, 3, 2, 1), 28), (nn.Conv2d, (8, 16, 3, 2, 1), 14), (nn.Conv2d, (16, 32, 3, 2), 7),
