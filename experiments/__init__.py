@@ -3,6 +3,7 @@
 - `regcl`: the tables and figures of Schneider et al. (2025), and what they leave open.
 - `validation`: whether ascribo's own calls and tests keep their promises, on simulated and on real recordings.
 - `inversion`: when contrastive learning finds the true latents (Zimmermann et al. 2021 and 2020).
+- `images`: the same on images of which every factor is known (Zimmermann et al. 2020 and 2021).
 - `labelfree`: explaining encoders without labels, after Crabbé & van der Schaar (2022).
 - `shared`: the machinery of all of them; nothing in it knows of a particular experiment.
 """
@@ -99,6 +100,13 @@ EXPERIMENTS = {
     "theory": Entry(
         "inversion.theory",
         "limits of the contrastive loss, radius, isometry and uniformity (Zimmermann et al. 2021)",
+    ),
+    "sprites": Entry(
+        "images.sprites",
+        "disentanglement of contrastive encoders of sprites (Zimmermann et al. 2020, tables 2 to 4)",
+    ),
+    "scenes": Entry(
+        "images.scenes", "latents of rendered scenes from pairs of images (Zimmermann et al. 2021, table 4)"
     ),
     "labelfree-consistency": Entry(
         "labelfree.consistency",

@@ -25,13 +25,13 @@ from torch.nn.functional import affine_grid, conv2d, grid_sample
 from ascribo import explain, figures
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
+from experiments.shared.pictures import pack, unpack
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.shared.stack_training import Run, train
 
 from .data import Images, coloured_shapes, heartbeats, images
 from .networks import Reconstruction, SequenceAutoencoder, SimCLR
-from .pictures import pack, unpack
 from .tasks import NOISE, interval, pretext_models
 
 if TYPE_CHECKING:

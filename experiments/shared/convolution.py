@@ -28,8 +28,8 @@ Map = Callable[[Tensor], Tensor]
 def as_products(module: nn.Module) -> nn.Module:
     """A copy of a module with its convolutions as matrix products; parameters keep their names and values.
 
-    Only convolutions, plain and transposed, of few channels, with stride 2 and kernels of 3 x 3 or 4 x 4; others
-    stay as they are.
+    Only convolutions, plain and transposed, of few channels, with stride 2 and kernels of 3 x 3 or 4 x 4, and those
+    whose kernels lie side by side (a stride as large as the kernel); others stay as they are.
 
     >>> layer, x = nn.Conv2d(3, 5, 4, 2, 1), torch.rand(2, 3, 8, 8)
     >>> torch.allclose(as_products(layer)(x), layer(x), atol=1e-6)
@@ -39,6 +39,8 @@ def as_products(module: nn.Module) -> nn.Module:
 
 
 def _replace(module: nn.Module) -> nn.Module:
+    if isinstance(module, nn.Conv2d) and module.kernel_size == module.stride and _plain(module):
+        return _Tiles(module)
     if isinstance(module, nn.Conv2d | nn.ConvTranspose2d) and _fits(module):
         return _Convolution(module) if isinstance(module, nn.Conv2d) else _Transposed(module)
     if isinstance(module, nn.BatchNorm2d):  # which takes no other order of its axes under vmap
@@ -58,6 +60,25 @@ def _fits(layer: nn.Conv2d | nn.ConvTranspose2d) -> bool:
         and layer.padding in ((0, 0), (1, 1))
         and layer.padding_mode == "zeros"
     )
+
+
+def _plain(layer: nn.Conv2d) -> bool:
+    return layer.dilation == (1, 1) and layer.groups == 1 and layer.padding == (0, 0)
+
+
+class _Tiles(nn.Module):
+    """What nn.Conv2d computes where its stride is its kernel: one product for each tile of the image."""
+
+    def __init__(self, layer: nn.Conv2d):
+        super().__init__()
+        self.weight, self.bias, self.size = layer.weight, layer.bias, layer.kernel_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, input, height, width) -> (batch, output, height / side, width / side)."""
+        high, wide = self.size
+        tiles = x.unflatten(3, (-1, wide)).unflatten(2, (-1, high)).permute(0, 2, 4, 1, 3, 5).flatten(3)
+        y = _product(tiles, self.weight.flatten(1).mT)
+        return (y if self.bias is None else y + self.bias.to(y.dtype)).permute(0, 3, 1, 2)
 
 
 class _Convolution(nn.Module):

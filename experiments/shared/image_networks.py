@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-__all__ = ["ConvolutionVAE", "resnet18"]
+__all__ = ["ConvolutionVAE", "resnet18", "tile_encoder"]
 
 
 class _Block(nn.Module):
@@ -29,18 +29,33 @@ class _Block(nn.Module):
         return self.last(self.body(x) + self.around(x))
 
 
-def resnet18(width: int = 64, stride: int = 1) -> nn.Sequential:
+def resnet18(width: int = 64, quarter: bool = False) -> nn.Sequential:
     """ResNet-18 for small images (Chen et al. 2020, appendix B.9): a 3 x 3 first layer, no pooling after it.
 
-    width : channels of the first layer. stride : of the first layer: 1 for 32 x 32 images, 2 for 64 x 64.
+    width : channels of the first layer. quarter : begin as for large images (He et al. 2015), with a stride of 2
+    and pooling, so that the first blocks see images of a quarter of the side; and end without the mean over places,
+    which tells what is seen but not where: 2,048 outputs for 64 x 64 images.
     """
+    stride = 2 if quarter else 1
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    layers += [nn.MaxPool2d(2)] if quarter else []
     inputs = width
     for k in range(4):
         outputs = width * 2**k
         layers += [_Block(inputs, outputs, 1 if k == 0 else 2), _Block(outputs, outputs, 1)]
         inputs = outputs
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(*layers, *([] if quarter else [nn.AdaptiveAvgPool2d(1)]), nn.Flatten())
+
+
+def tile_encoder(dim: int) -> nn.Sequential:
+    """An encoder of 64 x 64 images of one channel: convolutions of 8 x 8 and 2 x 2 side by side, then three layers.
+
+    Without overlaps it takes a tenth of the time of the encoder of `ConvolutionVAE`.
+    """
+    return nn.Sequential(
+        *(nn.Conv2d(1, 64, 8, 8), nn.ReLU(), nn.Conv2d(64, 128, 2, 2), nn.ReLU(), nn.Flatten()),
+        *(nn.Linear(2048, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, dim)),
+    )
 
 
 class ConvolutionVAE(nn.Module):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .natural_transitions import check_transitions
-from .sprites import FACTORS, Sprites
+from .sprites import FACTORS, FIRST, STEP, Sprites, on_device
 
 __all__ = ["laplace_pairs", "to_grid", "track_pairs", "uniform_pairs"]
 
@@ -39,7 +39,7 @@ def uniform_pairs(grid: Sprites, shape: tuple[int, ...], generator: torch.Genera
     first = _uniform(shape, generator, where)
     count = torch.randint(1, len(SIZES), (*shape, 1), generator=generator, device=where)
     order = torch.rand(first.shape, generator=generator, device=where).argsort(-1).argsort(-1)
-    sizes = _sizes(where)
+    sizes = on_device(SIZES, where)
     part = torch.rand(first.shape, generator=generator, device=where)
     step = 1 + (part * (sizes - 1)).long().minimum(sizes - 2)
     return first, torch.where(order < count, (first + step) % sizes, first)
@@ -102,17 +102,11 @@ def to_grid(latents: Tensor) -> Tensor:
     >>> to_grid(torch.tensor([2.0, 0.68, 0.1, 0.5, 1.0])).tolist()
     [2, 2, 1, 16, 31]
     """
-    first = latents.new_tensor([0.0, 0.5, 0.0, 0.0, 0.0])
-    step = latents.new_tensor([1.0, 0.1, 2 * math.pi / 40, 1 / 31, 1 / 31])
-    sizes = _sizes(latents.device)
+    sizes, first, step = (on_device(values, latents.device) for values in (SIZES, FIRST, STEP))
     nearest = ((latents - first) / step).round().long()
     turn = nearest[..., 2:3] % SIZES[2]
     bounded = nearest.clamp(min=0).minimum(sizes - 1)
     return torch.cat([bounded[..., :2], turn, bounded[..., 3:]], -1)
-
-
-def _sizes(device: torch.device) -> Tensor:
-    return torch.stack([torch.full((), size, device=device) for size in SIZES])
 
 
 def _uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.device) -> Tensor:

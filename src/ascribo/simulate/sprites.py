@@ -8,7 +8,7 @@ are not equal to those of dSprites pixel by pixel: they are called dSprites-like
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,6 +23,8 @@ __all__ = ["FACTORS", "Sprites", "sprites"]
 
 FACTORS = {"shape": 3, "scale": 6, "orientation": 40, "x": 32, "y": 32}
 """How many values each factor has, in the order of the last axis of factors."""
+FIRST, STEP = (0.0, 0.5, 0.0, 0.0, 0.0), (1.0, 0.1, 2 * math.pi / 40, 1 / 31, 1 / 31)
+"""The latents of the first value of each factor, and how far apart two values are."""
 SHAPES = ("square", "ellipse", "heart")
 SIDE, STAMP = 64, 32
 """Pixels of an image, and of the square around a sprite, which moves by whole pixels."""
@@ -69,10 +71,7 @@ class Sprites:
 
     def latents_at(self, factors: Tensor) -> Tensor:
         """As `latents`, for a tensor of factors that is known to be right: nothing waits for a GPU."""
-        values = factors.float()
-        step = torch.tensor([1.0, 0.1, 2 * math.pi / 40, 1 / 31, 1 / 31], device=values.device)
-        first = torch.tensor([0.0, 0.5, 0.0, 0.0, 0.0], device=values.device)
-        return first + step * values
+        return on_device(FIRST, factors.device) + on_device(STEP, factors.device) * factors.float()
 
     def sample(self, count: int, generator: int | torch.Generator = 0) -> Tensor:
         """Factors of images drawn uniformly from the grid: (count, 5).
@@ -157,6 +156,11 @@ class Sprites:
             name = list(FACTORS)[int(wrong.nonzero()[0])]
             raise ValueError(f"factors have a {name} outside 0 to {FACTORS[name] - 1}.")
         return values
+
+
+def on_device(values: Sequence[float], device: torch.device) -> Tensor:
+    """Numbers as a tensor, filled in on the device: a copy from the host could not be recorded as a CUDA graph."""
+    return torch.stack([torch.full((), value, device=device) for value in values])
 
 
 def sprites(device: str | torch.device = "cpu") -> Sprites:

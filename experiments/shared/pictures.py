@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "pack_colours", "unpack", "unpack_colours"]
 
 
 def pack(values: np.ndarray) -> dict[str, Any]:
@@ -27,3 +27,17 @@ def unpack(packed: dict[str, Any]) -> np.ndarray:
     """What `pack` packed, from -1 to 1."""
     whole = np.frombuffer(base64.b64decode(packed["int8"]), np.int8)
     return whole.reshape(packed["shape"]) / 127
+
+
+def pack_colours(images: np.ndarray) -> dict[str, Any]:
+    """Images of whole numbers from 0 to 255, uint8 of any shape, as text.
+
+    >>> unpack_colours(pack_colours(np.array([[0, 7], [255, 1]], np.uint8))).tolist()
+    [[0, 7], [255, 1]]
+    """
+    return {"shape": list(images.shape), "uint8": base64.b64encode(np.ascontiguousarray(images).tobytes()).decode()}
+
+
+def unpack_colours(packed: dict[str, Any]) -> np.ndarray:
+    """What `pack_colours` packed."""
+    return np.frombuffer(base64.b64decode(packed["uint8"]), np.uint8).reshape(packed["shape"])

@@ -1,0 +1,182 @@
+"""Pairs of images as a source of batches for the library's one training loop, with L_AU(α, p) or InfoNCE.
+
+A stack has a model for each seed, all of one architecture; each may weigh uniformity by an α of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from ascribo.kernels.similarity_terms import Similarity
+from ascribo.networks.alignment_uniformity import alignment_uniformity, weighted_loss
+from ascribo.networks.outputs import Output, Unbounded
+from ascribo.training.dispatch import take_steps
+from ascribo.training.loop import Trained, run_steps
+from ascribo.training.objective import Loss
+from ascribo.training.penalty_weight import Constant
+from ascribo.training.random_numbers import Noise, chunk_seed
+from ascribo.training.settings import Settings
+from experiments.shared.convolution import as_products
+
+__all__ = ["Draw", "ImageSource", "train_within"]
+
+Draw = Callable[[tuple[int, ...], torch.Generator], tuple[Tensor, ...]]
+"""(model, batch) and a generator -> images (model, batch, channel, height, width) of references and positives; if a
+model is supervised, of references, and their targets (model, batch, dim)."""
+FIRST_STEPS = 50
+"""Training steps that are timed to find how many fit into a budget."""
+
+
+class ImageSource:
+    """A source of batches (`training.batch_source.DeviceSource`) for encoders of images.
+
+    Parameters
+    ----------
+    build : makes an encoder, images (batch, channel, height, width) -> (batch, dim).
+    seeds : of the models. alpha : weight of the uniformity in each; 0.5 is InfoNCE.
+    draw : pairs of images, see `Draw`.
+    output : where embeddings lie. similarity, temperature : ψ, which is divided by the temperature.
+    negatives : see `alignment_uniformity`.
+    supervised : regress the targets instead.
+    together : all models in one call, with convolutions as matrix products; right for small networks, while large
+        ones fill a GPU one after the other.
+    """
+
+    separable = False
+    regressions: Sequence[str]
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        seeds: Sequence[int],
+        draw: Draw,
+        *,
+        similarity: Similarity,
+        output: Output | None = None,
+        temperature: float = 1.0,
+        negatives: str = "references",
+        alpha: Sequence[float] | float = 0.5,
+        supervised: bool = False,
+        together: bool = True,
+        device: torch.device | str = "cpu",
+    ):
+        self.device, self.seeds = torch.device(device), [(int(seed),) for seed in seeds]
+        self.output, self.similarity, self.supervised, self.together = output, similarity, supervised, together
+        self._factor, self._draw, self.negatives = similarity.rescale(temperature), draw, negatives
+        weights = [alpha] * len(seeds) if isinstance(alpha, float) else list(alpha)
+        self.alpha = torch.tensor(weights, dtype=torch.float32, device=self.device)
+        self.objectives = () if supervised else ("alignment", "uniformity")
+        self.regressions = ("latents",) if supervised else ()
+        self._modules = []
+        for seed in seeds:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(seed))
+                self._modules.append(build())
+        first = self._modules[0]
+        self.names = [name for name, _ in first.named_parameters()]
+        self.module = (as_products(first) if together else first).to(self.device).train()
+        self._all = vmap(lambda own, x: functional_call(self.module, own, (x,)), randomness="error")
+
+    @property
+    def where(self) -> Output:
+        """The output, anywhere if none was given."""
+        return Unbounded() if self.output is None else self.output
+
+    def initial(self) -> dict[str, Tensor]:
+        """See `Source`: what the layers start with by themselves, and what the output learns."""
+        parameters, _ = stack_module_state(self._modules)
+        own = {name: value.detach().float().cpu().contiguous() for name, value in parameters.items()}
+        dim = own[self.names[-1]].shape[-1]
+        return {**own, **self.where.initial(len(self.seeds), dim)}
+
+    def draw(self, start: int, steps: int, batch: int) -> Sequence[tuple[Tensor, ...]]:
+        """See `Source`."""
+        rng = torch.Generator(self.device).manual_seed(chunk_seed([seed for (seed,) in self.seeds], start))
+        return [self._draw((len(self.seeds), batch), rng) for _ in range(steps)]
+
+    def sampler(self, batch: int) -> Callable[[torch.Generator], tuple[Tensor, ...]]:
+        """See `DeviceSource`."""
+        return lambda rng: self._draw((len(self.seeds), batch), rng)
+
+    def loss(
+        self, parameters: Mapping[str, Tensor], batch: tuple[Tensor, ...], weight: Tensor, noise: Noise | None
+    ) -> Loss:
+        """See `Source`. The curve has both terms of the loss; there is no penalty."""
+        models = len(self.seeds)
+        if self.supervised:
+            images, target = batch
+            error = (self.embed(parameters, images) - target).square().mean((1, 2))
+            return Loss(error.sum(), error.new_zeros(models, 0), error.detach()[:, None], error.new_zeros(models))
+        both = self.embed(parameters, torch.cat(batch, 1)) * self._factor
+        alignment, uniformity = alignment_uniformity(*both.chunk(2, 1), self.similarity, self.negatives)
+        total = 2 * weighted_loss(alignment, uniformity, self.alpha).sum()
+        terms = torch.stack([alignment, uniformity], 1).detach()
+        return Loss(total, terms, total.new_zeros(models, 0), total.new_zeros(models))
+
+    def embed(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Embedding (model, batch, dim) of images (model, batch, ...), in float32.
+
+        On a GPU layers compute in bfloat16.
+        """
+        own = {name: parameters[name] for name in self.names}
+        gpu = self.device.type == "cuda"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=gpu, cache_enabled=False):
+            if self.together:
+                z = self._all(own, x)
+            else:
+                layout = torch.channels_last if gpu else torch.contiguous_format
+                z = torch.stack(
+                    [
+                        functional_call(
+                            self.module,
+                            {name: value[k] for name, value in own.items()},
+                            (images.contiguous(memory_format=layout),),
+                        )
+                        for k, images in enumerate(x)
+                    ]
+                )
+        return self.where(parameters, z.float())
+
+    def digest(self) -> str:
+        """See `Source`."""
+        said = (self.seeds, self.output, self.similarity, self._factor, self.negatives, self.supervised)
+        return hashlib.sha256(repr((*said, self.alpha.tolist(), str(self.module))).encode()).hexdigest()
+
+
+def train_within(
+    source: ImageSource,
+    *,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seconds: float | None = None,
+    progress: bool = False,
+) -> tuple[Trained, int]:
+    """Train a source, in as many steps as fit into `seconds`, at most `steps`; and how many these were.
+
+    The first steps are timed, so that the learning rate falls over those that will be taken. Parameters are on the
+    device of the source.
+    """
+    settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=str(source.device))
+    taken = take_steps(source, settings)
+    if seconds is not None and steps > FIRST_STEPS:
+        began = time.monotonic()
+        for _ in range(2):  # the first sets up, and records a step on a GPU
+            before = time.monotonic()
+            taken.run(0, np.zeros((FIRST_STEPS, len(source.seeds))))
+        now = time.monotonic()
+        each, left = (now - before) / FIRST_STEPS, seconds - (now - began)
+        steps = int(np.clip(left / each, FIRST_STEPS, steps))
+        taken.settings = replace(settings, steps=steps)
+        taken.total = steps
+    trained = run_steps(taken, progress=progress)
+    moved = {name: value.to(source.device) for name, value in trained.parameters.items()}
+    return replace(trained, parameters=moved), steps

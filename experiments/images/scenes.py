@@ -1,0 +1,321 @@
+"""Scenes: the ten latents of rendered images, from pairs of images alone (Zimmermann et al. 2021, table 4).
+
+Images are 3DIdent-like (`ascribo.simulate.scenes`): an object above a floor under a spotlight. The latents of a
+positive are drawn around those of an image, and the nearest other image is taken: never the same. A ResNet-18 is
+trained with InfoNCE; in a box, latents should be found one by one, without bounds up to a rotation only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from ascribo import figures, metrics, simulate
+from ascribo.networks.outputs import Box, Output, Sphere, Unbounded
+from ascribo.spaces.similarities import Dot, SquaredL2
+from ascribo.support.compute import resolve_device
+from ascribo.support.progress import say
+from experiments.images.augmentations import augment
+from experiments.images.pair_source import ImageSource, train_within
+from experiments.shared.image_networks import resnet18
+from experiments.shared.pictures import pack_colours, unpack_colours
+from experiments.shared.results import write_json
+from experiments.shared.rows import Case, Row
+from experiments.shared.runner import Plan, experiment
+
+__all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "nearest_others", "run", "tables"]
+
+DIM = len(simulate.SCENE_FACTORS)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table: the conditional of positives, where outputs lie, and the printed R² and MCC."""
+
+    name: str
+    conditional: str
+    output: Output
+    printed: tuple[float, float]
+    share: float = 1.0
+    compared: bool = True
+
+
+SETTINGS = (
+    Setting("Normal → box", "normal", Box(), (96.73, 98.31), 3.0),
+    Setting("Normal → unbounded", "normal", Unbounded(), (96.43, 54.94), 1.3),
+    Setting("Laplace → box", "laplace", Box(), (96.87, 98.38), 1.5),
+    Setting("Normal → sphere", "normal", Sphere(learned=True), (65.74, 42.44), 0.35, compared=False),
+    Setting("augmentations → sphere", "augmentations", Sphere(learned=True), (45.51, 46.34), 0.35, compared=False),
+    Setting("supervised", "supervised", Unbounded(), (98.67, 99.33), 0.5, compared=False),
+)
+"""The rows; `share` is that of the time for training. Those that are compared have all seeds, others the first."""
+IDENTITY = 5.25
+"""Printed R² of the pixels themselves."""
+FULL = {
+    **{"settings": range(len(SETTINGS)), "seeds": range(3), "images": 50_000, "test": 4_000, "side": 64, "rays": 4},
+    **{"scale": 0.25, "steps": 30_000, "batch_size": 512, "learning_rate": 1e-3, "width": 32, "budget": 3_600.0},
+    **{"workers": 8, "render_seconds": None, "folder": "runs/scenes"},
+}
+"""scale : standard deviation of positives before the nearest image is taken. rays : through a pixel. budget :
+seconds of training, of all rows together. workers, render_seconds : processes that render, and for how long at
+most. folder : where images are kept; None: they are not."""
+QUICK = {
+    **{"settings": (0, 4, 5), "seeds": range(1), "images": 60, "test": 40, "side": 16, "rays": 1},
+    **{"steps": 2, "batch_size": 16, "width": 4, "workers": 1, "folder": None},
+}
+IMAGES_AT_ONCE, STATISTICS = 2_000, 16
+"""Images that are embedded together, and how many such batches the means and variances of layers are taken from."""
+SAMPLES_SHOWN = 8
+
+
+def cases(plan: Plan) -> list[Case]:
+    """One case for each row, with its share of the time."""
+    chosen = [(k, SETTINGS[k]) for k in plan["settings"]]
+    whole = sum(setting.share for _, setting in chosen)
+    shared = {key: value for key, value in plan.items() if key not in ("settings", "budget", "images")}
+    return [
+        {**shared, "count": plan["images"], "setting": k, "seconds": plan["budget"] * own.share / whole}
+        for k, own in chosen
+    ]
+
+
+def nearest_others(latents: Tensor, wanted: Tensor, own: Tensor) -> Tensor:
+    """The number of the point (n, dim) that is nearest to each `wanted` (..., dim), but is not its `own` (...).
+
+    >>> points = torch.tensor([[0.0], [1.0], [3.0]])
+    >>> nearest_others(points, torch.tensor([[0.1], [0.1]]), torch.tensor([1, 0])).tolist()
+    [0, 1]
+    """
+    flat = wanted.flatten(0, -2)
+    away = latents.square().sum(1) - 2 * flat @ latents.mT  # less the same number in each row
+    away = away.scatter(1, own.reshape(-1, 1), torch.inf)
+    return away.argmin(1).view(own.shape)
+
+
+class Pairs:
+    """Draws pairs of images on the device of the images.
+
+    images : (n, 3, side, side) uint8. latents : (n, 10). setting : what a positive is. scale : see `FULL`.
+    """
+
+    def __init__(self, images: Tensor, latents: Tensor, setting: Setting, scale: float):
+        self.images, self.latents, self.setting = images, latents, setting
+        kind = setting.conditional if setting.conditional in ("normal", "laplace") else "normal"
+        width = scale / np.sqrt(2) if kind == "laplace" else scale
+        self.process = simulate.process(
+            "box", dim=DIM, conditional=kind, scale=float(width), bounds=(-1.0, 1.0), layers=1
+        )
+
+    def __call__(self, shape: tuple[int, ...], rng: torch.Generator) -> tuple[Tensor, ...]:
+        """See `pair_source.Draw`."""
+        where = self.images.device
+        index = torch.randint(len(self.images), shape, generator=rng, device=where)
+        x = self.show(index)
+        if self.setting.conditional == "supervised":
+            return x, np.sqrt(3) * self.latents[index]  # of variance 1
+        if self.setting.conditional == "augmentations":
+            return augment(x, rng), augment(x, rng)
+        return x, self.show(self.positives(index, rng))
+
+    def positives(self, index: Tensor, rng: torch.Generator) -> Tensor:
+        """Numbers of the images that are nearest to what is drawn around the latents of images `index`."""
+        return nearest_others(self.latents, self.process.sample_positives(self.latents[index], rng), index)
+
+    def show(self, index: Tensor) -> Tensor:
+        """Images as a network takes them, (..., 3, side, side) from -1 to 1."""
+        return self.images[index].float() / 127.5 - 1
+
+    def temperature(self) -> float:
+        """The temperature at which a matching model of normal pairs has outputs of variance 1."""
+        if self.setting.conditional not in ("normal", "laplace"):
+            return 1.0
+        index = torch.arange(min(2000, len(self.images)), device=self.images.device)
+        other = self.positives(index, torch.Generator(self.images.device).manual_seed(0))
+        step = (self.latents[index] - self.latents[other]) / self.latents.std(0)
+        return float(2 * step.square().mean())
+
+
+def _rows(
+    wanted: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
+) -> tuple[list[Row], int]:
+    """Render what is missing, then train row after row."""
+    plan, where = wanted[0], resolve_device(device)
+    folder = Path(plan["folder"]) if plan["folder"] else state / "images"
+    count = plan["count"] + plan["test"]
+    began = time.monotonic()
+    rendered = {"side": plan["side"], "samples": plan["rays"], "n_jobs": plan["workers"], "progress": progress}
+    every = simulate.render_scenes(
+        simulate.sample_scenes(count), folder, seconds=plan["render_seconds"], shard=min(250, count), **rendered
+    )
+    spent = round(time.monotonic() - began, 1)
+    say(f"{len(every.images)} images, {spent:.0f} s", enabled=progress)
+    images, latents = torch.from_numpy(every.images).to(where), torch.from_numpy(every.latents).to(where)
+    split = len(images) - plan["test"]
+    held, rows = (images[split:], latents[split:]), []
+    identity = pixels_r2(*held)
+    for case in wanted:
+        row = _train(images[:split], latents[:split], *held, progress=progress, **case)
+        rows.append({**row, "identity_r2": identity, "images": split, "render_seconds": spent})
+        rows[0]["shown"] = pack_colours(every.images[:SAMPLES_SHOWN].transpose(0, 2, 3, 1))
+        write_json(state / "rows.json", rows)
+        say(f"{row['name']}: R² {row['r2']}, MCC {row['mcc']}, {row['steps']} steps", enabled=progress)
+    return rows, 0
+
+
+def _train(images: Tensor, latents: Tensor, held: Tensor, truth: Tensor, *, progress: bool, **case: Any) -> Row:
+    """A row of the table: one model for each seed, scored on images that were held out."""
+    began, setting = time.monotonic(), SETTINGS[case["setting"]]
+    pairs = Pairs(images, latents, setting, case["scale"])
+    sphere = isinstance(setting.output, Sphere)
+    width = case["width"]
+
+    def build() -> nn.Module:
+        body = resnet18(width, quarter=True)
+        features = body(torch.zeros(2, 3, case["side"], case["side"])).shape[1]
+        return nn.Sequential(body, nn.Linear(features, 10 * DIM), nn.LeakyReLU(), nn.Linear(10 * DIM, DIM))
+
+    source = ImageSource(
+        build,
+        case["seeds"],
+        pairs,
+        similarity=Dot() if sphere else SquaredL2(),
+        output=setting.output,
+        temperature=1.0 if sphere else pairs.temperature(),
+        supervised=setting.conditional == "supervised",
+        together=False,
+        device=images.device,
+    )
+    training = {key: case[key] for key in ("steps", "batch_size", "learning_rate", "seconds")}
+    trained, taken = train_within(source, progress=progress, **training)
+    found = _embed(source, trained.parameters, pairs, held)
+    curve = trained.history["mse" if source.supervised else "infonce"][-100:].mean(0)
+    scored = {"r2": [], "mcc": [], "mcc_spearman": [], "by_latent": []}
+    for own in found:
+        scored["r2"].append(round(metrics.held_out_r2(own, truth.cpu().numpy()), 5))
+        matched = metrics.match_latents(own, truth.cpu().numpy())
+        scored["mcc"].append(round(float(np.abs(matched.correlation).mean()), 5))
+        scored["by_latent"].append(np.abs(matched.correlation).round(4).tolist())
+        scored["mcc_spearman"].append(
+            round(metrics.mean_correlation_coefficient(own, truth.cpu().numpy(), "spearman"), 5)
+        )
+    return {
+        **{"name": setting.name, "printed": setting.printed, "seeds": case["seeds"], "steps": taken},
+        **{"loss": curve.tolist(), **scored, "seconds": round(time.monotonic() - began, 1)},
+    }
+
+
+@torch.no_grad()
+def _embed(source: ImageSource, parameters: Mapping[str, Tensor], pairs: Pairs, held: Tensor) -> list[np.ndarray]:
+    """Embedding (n, 10) of held-out images by every model.
+
+    Batch normalisation has means and variances of training images then, measured after training.
+    """
+    layers = [layer for layer in source.module.modules() if isinstance(layer, nn.BatchNorm2d)]
+    shown = held.split(IMAGES_AT_ONCE)
+    order = torch.Generator(held.device).manual_seed(0)
+    index = torch.randperm(len(pairs.images), generator=order, device=held.device)
+    known = index[: STATISTICS * IMAGES_AT_ONCE].split(IMAGES_AT_ONCE)
+    out = []
+    for k in range(len(source.seeds)):
+        one = {name: value[k : k + 1] for name, value in parameters.items()}
+        source.module.train()
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # the mean over all batches
+        for part in known:
+            source.embed(one, pairs.show(part)[None])
+        source.module.eval()
+        parts = [source.embed(one, part.float()[None] / 127.5 - 1)[0] for part in shown]
+        out.append(torch.cat(parts).cpu().numpy())
+    return out
+
+
+def pixels_r2(images: Tensor, latents: Tensor) -> float:
+    """R² of the latents by an affine map of the pixels, averaged over squares so that there are at most 8 x 8."""
+    size = min(8, images.shape[-1], int(np.sqrt(len(images) / 12)))
+    small = torch.nn.functional.adaptive_avg_pool2d(images.float(), size).flatten(1)
+    return metrics.held_out_r2(small.cpu().numpy(), latents.cpu().numpy())
+
+
+def conclude(result: dict[str, Any]) -> dict[str, Any]:
+    """Add means over seeds, and the bars: in a box R² and MCC of at least 0.95, without bounds clearly less MCC."""
+    means = {
+        row["name"]: {"r2": float(np.mean(row["r2"])), "mcc": float(np.mean(row["mcc"]))} for row in result["rows"]
+    }
+    bars: dict[str, Any] = {"images of 64 x 64 (20,000)": result["rows"][0]["images"]}
+    if "Normal → box" in means:
+        bars |= {f"{name} in a box (0.95)": value for name, value in means["Normal → box"].items()}
+    if "Normal → unbounded" in means:
+        bars["mcc without bounds (lower)"] = means["Normal → unbounded"]["mcc"]
+    return {**result, "summary": means, "bars": bars}
+
+
+def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Title -> table: R² and MCC of held-out images beside the printed ones, in percent."""
+    lines = [
+        {
+            "pairs → model": row["name"],
+            "R²": _shown(row["r2"]),
+            "R² printed": row["printed"][0],
+            "MCC": _shown(row["mcc"]),
+            "MCC printed": row["printed"][1],
+            "steps": row["steps"],
+            "seconds": row["seconds"],
+        }
+        for row in result["rows"]
+    ]
+    first = result["rows"][0]
+    pixels = {
+        "pairs → model": "identity (pixels)",
+        "R²": f"{100 * first['identity_r2']:.1f}",
+        "R² printed": IDENTITY,
+    }
+    title = f"scenes: ten latents of held-out images in percent, {first['images']} images to train on"
+    return {title: pd.DataFrame([*lines, pixels]).astype(object).fillna("")}
+
+
+def _shown(values: Sequence[float]) -> str:
+    return f"{100 * np.mean(values):.2f} ± {100 * np.std(values):.2f}"
+
+
+def draw(result: Mapping[str, Any]):
+    """Some images, and R² and MCC of every model beside the printed ones; returns a matplotlib axis."""
+    from matplotlib import pyplot as plt
+
+    rows = result["rows"]
+    shown = unpack_colours(rows[0]["shown"])
+    _, (top, below) = plt.subplots(2, 1, figsize=(8, 2 + 0.45 * len(rows)), layout="constrained")
+    top.imshow(np.concatenate(list(shown), 1))
+    top.set(xticks=[], yticks=[], title="scenes")
+    for k, row in enumerate(rows):
+        for m, score in enumerate(("r2", "mcc")):
+            at, colour = k + 0.3 * m - 0.15, figures.PALETTE[m]
+            below.scatter(100 * np.asarray(row[score]), [at] * len(row[score]), s=16, color=colour, zorder=3)
+            below.plot([row["printed"][m]] * 2, [at - 0.13, at + 0.13], color=colour, linewidth=1.2)
+    below.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
+    below.invert_yaxis()
+    below.set(xlabel="R² (blue) and MCC (second colour) in percent; lines: printed")
+    figures.tidy(below)
+    return below
+
+
+run = experiment(
+    *("scenes", FULL, QUICK),
+    cases=cases,
+    rows=_rows,
+    conclude=conclude,
+    draw=draw,
+    protocol={
+        "images": "3DIdent-like (ascribo.simulate.scenes), rendered by mitsuba",
+        "encoder": "ResNet-18 that keeps its last 2 x 2 places",
+        "positives": "the image nearest to latents drawn around those of an image, never the same",
+    },
+)

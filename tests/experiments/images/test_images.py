@@ -1,0 +1,134 @@
+"""Experiments on images: their short forms, the loss terms, baselines, pairs by nearest neighbours."""
+
+import numpy as np
+import pytest
+import torch
+
+import ascribo as asc
+from ascribo.networks.alignment_uniformity import alignment_uniformity, weighted_loss
+from experiments.images import scenes, sprites
+from experiments.images.augmentations import augment
+from experiments.images.pair_source import ImageSource, train_within
+from experiments.images.sprite_models import SlowVAE, laplace_divergence, made_tracks
+from experiments.images.sprite_scores import SIZES, score_codes
+from experiments.shared.image_networks import tile_encoder
+
+GRID = asc.simulate.sprites()
+
+
+def test_terms_of_the_loss_by_their_definition():
+    rng = torch.Generator().manual_seed(0)
+    z, positive = torch.randn(2, 8, 3, generator=rng), torch.randn(2, 8, 3, generator=rng)
+    apart = (z[:, :, None] - z[:, None]).abs().sum(-1)
+    aligned, uniform = alignment_uniformity(z, positive, asc.Lp(1))
+    torch.testing.assert_close(aligned, (z - positive).abs().sum(-1).mean(1))
+    torch.testing.assert_close(uniform, torch.exp(-apart).mean(2).log().mean(1))
+    _, uniform = alignment_uniformity(z, positive, asc.Lp(1), "independent")
+    halves = torch.exp(-apart[:, :4, 4:])
+    wanted = torch.cat([halves.mean(2).log(), halves.mean(1).log()], 1).mean(1)
+    torch.testing.assert_close(uniform, wanted)
+    torch.testing.assert_close(weighted_loss(aligned, uniform, 0.9), 0.9 * uniform + 0.1 * aligned)
+
+
+def test_divergence_from_a_laplace_distribution_is_its_integral():
+    mean, log_variance, rate = torch.tensor([0.7]), torch.tensor([-0.5]), 3.0
+    z = torch.linspace(-12, 12, 200_001, dtype=torch.float64)
+    normal = torch.distributions.Normal(mean.double(), (log_variance / 2).exp().double())
+    laplace = torch.distributions.Laplace(0.0, 1 / rate)
+    value = (normal.log_prob(z).exp() * (normal.log_prob(z) - laplace.log_prob(z))).sum() * (z[1] - z[0])
+    torch.testing.assert_close(
+        laplace_divergence(mean, log_variance, rate).double()[0], value, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_slow_vae_pulls_the_codes_of_a_pair_together():
+    torch.manual_seed(0)
+    model = SlowVAE()
+    first = GRID.render(GRID.sample(4, 0))
+    same, other = (
+        model(first, first, *_settings(10.0)),
+        model(first, GRID.render(GRID.sample(4, 1)), *_settings(10.0)),
+    )
+    assert same < other
+    plain = model(first, first, *_settings(0.0))
+    assert plain < same  # a divergence is not negative
+
+
+def _settings(gamma):
+    return torch.zeros(8, 10), torch.tensor(1.0), torch.tensor(gamma), torch.tensor(6.0)
+
+
+def test_scores_of_the_true_factors_are_perfect_and_of_one_of_them_not():
+    factors = GRID.factors(torch.arange(len(GRID))).numpy()
+    counts = {"points": 300, "pairs": 16, "samples": 2000, "fitted": 300, "dci": 0}
+    found = score_codes(factors, **counts)
+    assert found["BetaVAE"] > 0.98 and found["FactorVAE"] == 1 and found["MCC"] > 0.999
+    one = np.repeat(factors[:, [3]], 5, 1)
+    assert score_codes(one, **counts)["FactorVAE"] < 0.4
+
+
+def test_a_few_steps_lower_the_loss_and_have_both_terms():
+    def draw(shape, rng):
+        first, second = asc.simulate.laplace_pairs(GRID, shape, rng)
+        return GRID.draw(first), GRID.draw(second)
+
+    source = ImageSource(lambda: tile_encoder(3), [0, 1], draw, similarity=asc.Lp(1), alpha=[0.5, 0.9])
+    trained, steps = train_within(source, steps=40, batch_size=32, learning_rate=3e-3)
+    curve = trained.history["infonce"]
+    assert steps == 40 and curve.shape == (40, 2, 2)
+    loss = 0.5 * curve[:, 0, 0] + 0.5 * curve[:, 0, 1]
+    assert loss[-5:].mean() < loss[:5].mean() - 0.05
+    assert curve[-5:, 1, 1].mean() < curve[-5:, 0, 1].mean()  # more weight on uniformity, more of it
+
+
+def test_simulated_tracks_move_little_most_of_the_time():
+    step = (made_tracks(50, 30)[:, 1] - made_tracks(50, 30)[:, 0]).abs()
+    assert step.median() < 0.03 and step.max() > 0.15
+
+
+def test_the_nearest_image_is_never_the_same_and_else_the_nearest():
+    points = torch.rand(200, 10, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    own = torch.arange(200).view(2, 100)
+    wanted = points[own] + 0.05
+    found = scenes.nearest_others(points, wanted, own)
+    away = torch.cdist(wanted.flatten(0, 1), points)
+    away[torch.arange(200), own.flatten()] = torch.inf
+    assert torch.equal(found.flatten(), away.argmin(1)) and not (found == own).any()
+
+
+def test_two_views_of_an_image_differ_and_stay_images():
+    x = torch.rand(2, 5, 3, 16, 16, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    rng = torch.Generator().manual_seed(1)
+    one, two = augment(x, rng), augment(x, rng)
+    assert one.shape == x.shape and one.abs().max() <= 1 and not torch.allclose(one, two)
+
+
+def test_sprites_in_short(tmp_path):
+    result = sprites.run(tmp_path, quick=True, device="cpu", progress=False, data=("LAP",))
+    shown = sprites.tables(result)
+    assert (tmp_path / "sprites.png").exists() and len(shown) == 2
+    models = [model for row in result["rows"] for model in row["models"]]
+    assert [model["name"] for model in models] == ["AU(0.5, 1)", "AU(0.99, 1)", "β-VAE", "SlowVAE", "supervised"]
+    assert all(0 <= model["scores"]["FactorVAE"] <= 1 for model in models)
+    assert {"alignment", "uniformity"} <= models[0].keys()
+
+
+def test_scenes_in_short(tmp_path, monkeypatch):
+    def instead(latents, folder, **how):  # mitsuba is an extra: colours that tell the latents stand in
+        side = how["side"]
+        colours = np.abs(np.asarray(latents)[:, :3, None, None]) * np.ones((1, 1, side, side))
+        return asc.simulate.Scenes((255 * colours).astype(np.uint8), np.asarray(latents))
+
+    monkeypatch.setattr(asc.simulate, "render_scenes", instead)
+    result = scenes.run(tmp_path, quick=True, device="cpu", progress=False)
+    assert [row["name"] for row in result["rows"]] == ["Normal → box", "augmentations → sphere", "supervised"]
+    assert len(scenes.tables(result)) == 1 and (tmp_path / "scenes.png").exists()
+    assert all(np.isfinite(row["r2"]).all() and 0 <= row["mcc"][0] <= 1 for row in result["rows"])
+
+
+def test_what_is_not_a_data_set_is_refused():
+    from experiments.images.sprite_models import sample_pairs
+
+    with pytest.raises(ValueError, match="expected one of"):
+        sample_pairs(GRID, "NAT")
+    assert SIZES == [3, 6, 40, 32, 32]
