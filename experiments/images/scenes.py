@@ -81,10 +81,12 @@ def cases(plan: Plan) -> list[Case]:
     chosen = [(k, SETTINGS[k]) for k in plan["settings"]]
     whole = sum(setting.share for _, setting in chosen)
     shared = {key: value for key, value in plan.items() if key not in ("settings", "budget", "images")}
-    return [
-        {**shared, "count": plan["images"], "setting": k, "seconds": plan["budget"] * own.share / whole}
-        for k, own in chosen
-    ]
+    found = []
+    for k, own in chosen:
+        seeds = plan["seeds"] if own.compared else plan["seeds"][:1]
+        seconds = plan["budget"] * own.share / whole
+        found.append({**shared, "count": plan["images"], "setting": k, "seeds": seeds, "seconds": seconds})
+    return found
 
 
 def nearest_others(latents: Tensor, wanted: Tensor, own: Tensor) -> Tensor:
