@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from ascribo.simulate import Sprites, laplace_pairs, to_grid, track_pairs, track_transitions, uniform_pairs
 from ascribo.spaces.similarities import Lp
 from experiments.images.pair_source import ImageSource, train_within
-from experiments.shared.image_networks import ConvolutionVAE, tile_encoder
+from experiments.shared.image_networks import TileVAE
 from experiments.shared.stack_training import train
 
 __all__ = ["DATA", "Encoders", "SlowVAE", "made_tracks", "sample_pairs", "train_models"]
@@ -40,16 +40,13 @@ class Encoders(NamedTuple):
     steps: int
 
 
-class SlowVAE(ConvolutionVAE):
+class SlowVAE(TileVAE):
     """SlowVAE (Klindt et al. 2021) of pairs of images; with gamma = 0 a β-VAE (Higgins et al. 2017).
 
     The prior of the first image is normal. That of the second is a factorised Laplace distribution around the code
     of the first: the difference of the codes of a pair is sparse. Both images take either place, and losses are
     averaged.
     """
-
-    def __init__(self, units: int = DIM):
-        super().__init__(units, 64)
 
     def forward(
         self, first: Tensor, second: Tensor, noise: Tensor, beta: Tensor, gamma: Tensor, rate: Tensor
@@ -138,7 +135,7 @@ def train_models(
     seconds: float | None = None,
     alphas: Sequence[float] = (0.5,),
     exponent: float = 1.0,
-    negatives: str = "independent",
+    negatives: str = "references",
 ) -> Encoders:
     """Train a stack on one data set: "AU" (every α and seed), "VAE" (β-VAE and SlowVAE) or "supervised".
 
@@ -160,7 +157,7 @@ def train_models(
 
     dim = 5 if supervised else DIM
     source = ImageSource(
-        lambda: tile_encoder(dim),
+        lambda: TileVAE(dim).encoder,
         [model["seed"] for model in models],
         batch,
         similarity=Lp(exponent),
@@ -189,7 +186,7 @@ def _train_vaes(
     built: list[nn.Module] = []
     for model in models:
         torch.manual_seed(model["seed"])
-        built.append(SlowVAE())
+        built.append(SlowVAE(DIM))
     settings = [(BETA, 0.0, 1.0) if model["kind"] == "β-VAE" else SLOW for model in models]
     beta, gamma, rate = torch.tensor(settings, device=where).unbind(1)
 

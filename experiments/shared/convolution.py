@@ -39,8 +39,8 @@ def as_products(module: nn.Module) -> nn.Module:
 
 
 def _replace(module: nn.Module) -> nn.Module:
-    if isinstance(module, nn.Conv2d) and module.kernel_size == module.stride and _plain(module):
-        return _Tiles(module)
+    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d) and _side_by_side(module):
+        return _Tiles(module) if isinstance(module, nn.Conv2d) else _TransposedTiles(module)
     if isinstance(module, nn.Conv2d | nn.ConvTranspose2d) and _fits(module):
         return _Convolution(module) if isinstance(module, nn.Conv2d) else _Transposed(module)
     if isinstance(module, nn.BatchNorm2d):  # which takes no other order of its axes under vmap
@@ -62,8 +62,10 @@ def _fits(layer: nn.Conv2d | nn.ConvTranspose2d) -> bool:
     )
 
 
-def _plain(layer: nn.Conv2d) -> bool:
-    return layer.dilation == (1, 1) and layer.groups == 1 and layer.padding == (0, 0)
+def _side_by_side(layer: nn.Conv2d | nn.ConvTranspose2d) -> bool:
+    more = layer.output_padding if isinstance(layer, nn.ConvTranspose2d) else (0, 0)
+    plain = layer.dilation == (1, 1) and layer.groups == 1 and layer.padding == (0, 0) and more == (0, 0)
+    return plain and layer.kernel_size == layer.stride
 
 
 class _Tiles(nn.Module):
@@ -79,6 +81,20 @@ class _Tiles(nn.Module):
         tiles = x.unflatten(3, (-1, wide)).unflatten(2, (-1, high)).permute(0, 2, 4, 1, 3, 5).flatten(3)
         y = _product(tiles, self.weight.flatten(1).mT)
         return (y if self.bias is None else y + self.bias.to(y.dtype)).permute(0, 3, 1, 2)
+
+
+class _TransposedTiles(nn.Module):
+    """What nn.ConvTranspose2d computes where its stride is its kernel: one product for each tile."""
+
+    def __init__(self, layer: nn.ConvTranspose2d):
+        super().__init__()
+        self.weight, self.bias, self.size = layer.weight, layer.bias, layer.kernel_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, input, height, width) -> (batch, output, height side, width side)."""
+        tiles = _product(x.permute(0, 2, 3, 1), self.weight.flatten(1))
+        y = tiles.unflatten(3, (-1, *self.size)).permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
+        return y if self.bias is None else y + self.bias.to(y.dtype)[:, None, None]
 
 
 class _Convolution(nn.Module):

@@ -14,7 +14,7 @@ LAYERS = [
     (nn.Conv2d, (1, 32, 4, 2, 1), 16), (nn.Conv2d, (6, 6, 4, 2, 1), 16), (nn.ConvTranspose2d, (32, 16, 3, 2), 3),
     (nn.ConvTranspose2d, (16, 8, 3, 2, 1, 1), 7), (nn.ConvTranspose2d, (8, 1, 3, 2, 1, 1), 14),
     (nn.ConvTranspose2d, (6, 6, 4, 2, 1), 8), (nn.ConvTranspose2d, (32, 1, 4, 2, 1), 8),
-    (nn.Conv2d, (3, 40, 4, 4), 12),
+    (nn.Conv2d, (3, 40, 4, 4), 12), (nn.ConvTranspose2d, (40, 3, 4, 4), 3),
 ]  # fmt: skip
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: a recorded step is a CUDA graph")
 
