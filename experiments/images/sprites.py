@@ -74,7 +74,7 @@ FULL = {
 }
 """negatives : of L_AU, see `alignment_uniformity`; "independent" is as printed, and diverges. budget : seconds of
 training, of all stacks together; each has its share. whole_grid : encode every image once, and look codes up.
-points, pairs, samples, fitted, dci : see `score_encoder` and `score_dci`. dci_seeds : models of each kind that DCI is
+points, pairs, samples, fitted, dci : see `score_encoder` and `score_dci`. dci_seeds : models of a kind that DCI is
 computed of. workers : processes that compute scores."""
 QUICK = {
     **{"data": ("LAP", "continuous tracks"), "alphas": (0.5, 0.99), "seeds": range(1), "baseline_seeds": range(1)},
