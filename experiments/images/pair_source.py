@@ -71,7 +71,7 @@ class ImageSource:
         self.device, self.seeds = torch.device(device), [(int(seed),) for seed in seeds]
         self.output, self.similarity, self.supervised, self.together = output, similarity, supervised, together
         self._factor, self._draw, self.negatives = similarity.rescale(temperature), draw, negatives
-        weights = [alpha] * len(seeds) if isinstance(alpha, float) else list(alpha)
+        weights = [alpha] * len(seeds) if isinstance(alpha, float | int) else list(alpha)
         self.alpha = torch.tensor(weights, dtype=torch.float32, device=self.device)
         self.objectives = () if supervised else ("alignment", "uniformity")
         self.regressions = ("latents",) if supervised else ()
@@ -116,7 +116,8 @@ class ImageSource:
             error = (self.embed(parameters, images) - target).square().mean((1, 2))
             return Loss(error.sum(), error.new_zeros(models, 0), error.detach()[:, None], error.new_zeros(models))
         both = self.embed(parameters, torch.cat(batch, 1)) * self._factor
-        alignment, uniformity = alignment_uniformity(*both.chunk(2, 1), self.similarity, self.negatives)
+        reference, positive = both.chunk(2, 1)
+        alignment, uniformity = alignment_uniformity(reference, positive, self.similarity, self.negatives)
         total = 2 * weighted_loss(alignment, uniformity, self.alpha).sum()
         terms = torch.stack([alignment, uniformity], 1).detach()
         return Loss(total, terms, total.new_zeros(models, 0), total.new_zeros(models))

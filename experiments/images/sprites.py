@@ -88,7 +88,7 @@ AT_ONCE = {"cpu": 500, "cuda": 60_000}
 """Images that the models of a stack encode together, counted once for each model."""
 
 
-def cases(plan: Plan) -> list[Case]:
+def cases(plan: Plan) -> Sequence[Case]:
     """One case for each stack."""
     found: list[dict[str, Any]] = []
     for data in plan["data"]:
@@ -189,14 +189,15 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add medians, the bars, and Spearman's correlation of each score with α, by data set."""
     table, found = _table(result), []
     summary = []
-    for (data, name), own in table.groupby(["data", "name"], sort=False):
+    groups: Any = table.groupby(["data", "name"], sort=False)
+    for (data, name), own in groups:
         line: dict[str, Any] = {"data": data, "model": name, "models": len(own)}
         for score in (*SCORES, "alignment", "uniformity"):
             values = own[score].dropna() if score in own else []
             middle = float(np.median(values)) if len(values) else np.nan
             line[score] = [middle, float(np.abs(values - middle).mean())] if len(values) else None
         summary.append(line)
-    contrastive = table[table["name"].str.startswith("AU") & table["data"].isin(["LAP", "UNI"])]
+    contrastive: Any = table[table["name"].str.startswith("AU") & table["data"].isin(["LAP", "UNI"])]
     for data, own in contrastive.groupby("data", sort=False):
         if own["alpha"].nunique() < 2:
             continue
