@@ -100,7 +100,8 @@ class ImageSource:
     def draw(self, start: int, steps: int, batch: int) -> Sequence[tuple[Tensor, ...]]:
         """See `Source`."""
         rng = torch.Generator(self.device).manual_seed(chunk_seed([seed for (seed,) in self.seeds], start))
-        return [self._draw((len(self.seeds), batch), rng) for _ in range(steps)]
+        # drawn when they are asked for, one after the other: images of all steps of a chunk would fill the memory
+        return (self._draw((len(self.seeds), batch), rng) for _ in range(steps))  # type: ignore[return-value]
 
     def sampler(self, batch: int) -> Callable[[torch.Generator], tuple[Tensor, ...]]:
         """See `DeviceSource`."""

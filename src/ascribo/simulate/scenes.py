@@ -78,8 +78,8 @@ def render_scene(latents: npt.ArrayLike, *, side: int = 64, samples: int = 4, se
 
     samples : rays through each pixel. seed : of their places in the pixel.
     """
-    mi = _mitsuba()
-    shown = np.array(mi.render(mi.load_dict(_scene(mi, _check(latents, 1)[0], side, samples)), seed=seed))
+    values, mi = _check(latents, 1)[0], _mitsuba()
+    shown = np.array(mi.render(mi.load_dict(_scene(mi, values, side, samples)), seed=seed))
     visible = np.clip(EXPOSURE * shown, 0, 1) ** (1 / 2.2)
     return np.round(255 * visible).astype(np.uint8).transpose(2, 0, 1)
 

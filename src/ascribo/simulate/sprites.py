@@ -197,7 +197,7 @@ Coordinates = TypeVar("Coordinates", np.ndarray, Tensor)
 
 
 def _square(a: Coordinates, b: Coordinates) -> Coordinates:
-    return (a**2 < 0.5) & (b**2 < 0.5)  # type: ignore[return-value]
+    return (abs(a) < math.sqrt(0.5)) & (abs(b) < math.sqrt(0.5))  # type: ignore[return-value]
 
 
 def _ellipse(a: Coordinates, b: Coordinates) -> Coordinates:
