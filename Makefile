@@ -1,4 +1,4 @@
-# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | clean. Each sets up what it needs first.
+# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | wheel-check | lowest | audit | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange clean
+.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange wheel-check lowest audit clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -76,6 +76,28 @@ cluster: .venv
 # Recordings of all kinds that users bring: each is answered, or refused with a reason.
 strange: .venv
 	$(VENV)/bin/python scripts/strange_recordings.py --recordings 1000
+
+# The wheel, in an empty environment with the core dependencies alone: the newest that constraints.txt allows.
+wheel-check:
+	rm -rf build/wheel build/wheel-env
+	$(PYTHON) -m venv build/wheel-env
+	build/wheel-env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	build/wheel-env/bin/python -m pip install --quiet -c constraints.txt build/wheel/*.whl
+	cd build && wheel-env/bin/python ../scripts/core_check.py
+
+# The same with the oldest versions that pyproject.toml allows.
+lowest:
+	rm -rf build/wheel build/lowest-env
+	$(PYTHON) -m venv build/lowest-env
+	build/lowest-env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	build/lowest-env/bin/python -m pip install --quiet -c constraints-lowest.txt build/wheel/*.whl
+	cd build && lowest-env/bin/python ../scripts/core_check.py
+
+# Known vulnerabilities of what is installed; what could not be checked is a failure.
+audit: .venv
+	$(PYTHON) -m venv build/audit-env
+	build/audit-env/bin/python -m pip install --quiet pip-audit
+	build/audit-env/bin/python scripts/audit.py
 
 clean:
 	rm -rf $(VENV) $(CEBRA) runs build dist docs/generated .pytest_cache .ruff_cache .hypothesis

@@ -2,11 +2,11 @@
 
     python scripts/chaos.py --kills 100
 
-A small recording is fitted and attributed by the command line, once in peace. Then the same again and again, but
-killed (SIGKILL) at random moments: while reading, training, writing a checkpoint, saving or attributing, with other
-numbers of processes. After each kill the folder is looked at: a model in it must be whole. After some kills the run
-is let through to its end, by the same command or by `ascribo resume`; weights and calls must then be those of the
-run in peace, to the last bit.
+A small recording is fitted, attributed and swept by the command line, once in peace. Then the same again and again,
+but killed (SIGKILL) at random moments: while reading, training, writing a checkpoint, saving, attributing or in a
+sweep, with other numbers of processes. After each kill the folder is looked at: a model in it must be whole. After
+some kills the run is let through to its end, by the same command or by `ascribo resume`; weights and calls must be
+those of the run in peace, to the last bit.
 
 The exit status is 0 only if all of it held.
 """
@@ -23,6 +23,19 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
+SWEEP = """
+sessions = ["data.npz"]
+[spaces]
+follow = ["position=x,y"]
+time = ["rest:1"]
+[settings]
+seeds = 1
+steps = 100
+batch_size = 32
+device = "cpu"
+[grid]
+penalty = [0.0, 0.1]
+"""
 KILLS_A_RUN = 5
 """Kills before a run is let through."""
 
@@ -43,7 +56,11 @@ def commands(data: Path, run: Path, jobs: int) -> list[list[str]]:
     fit = ["fit", str(data), "--channels", "X", "--follow", "position=x,y", "--time", "rest:1", "--out", str(run)]
     small = {"seeds": 2, "steps": 150, "batch-size": 32, "jobs": jobs, "device": "cpu"}
     fit += [word for name, value in small.items() for word in (f"--{name}", str(value))] + ["--quiet"]
-    return [fit, ["attribute", str(run), "--out", str(run / "map.csv"), "--quiet"]]
+    attribute = ["attribute", str(run), "--out", str(run / "map.csv"), "--quiet"]
+    config = data.parent / "sweep.toml"
+    config.write_text(SWEEP)
+    # in one process: others would not know that the run is to be a small one
+    return [fit, attribute, ["sweep", str(config), "--out", str(run / "sweep"), "--quiet"]]
 
 
 def in_child(argv: list[str], kill_after: float | None = None) -> int | None:
@@ -73,18 +90,23 @@ def in_child(argv: list[str], kill_after: float | None = None) -> int | None:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def outcome(run: Path) -> tuple[str, str]:
-    """Digests of the weights and of the calls."""
+def outcome(run: Path) -> tuple[str, ...]:
+    """Digests of the weights and of the calls, and of the weights of the cells of the sweep."""
     from ascribo.model.run_folder import read_run
 
     facts, _ = read_run(run)
-    return facts["sha256"], hashlib.sha256((run / "map.csv").read_bytes()).hexdigest()
+    cells = [read_run(cell.parent)[0]["sha256"] for cell in sorted(run.glob("sweep/*/cell.json"))]
+    return facts["sha256"], hashlib.sha256((run / "map.csv").read_bytes()).hexdigest(), *cells
 
 
 def moment(run: Path) -> str:
     """How far a run had come, by what is in its folder; a damaged model is an error."""
     from ascribo.model.run_folder import read_run
 
+    for model in run.glob("sweep/*/model.json"):
+        read_run(model.parent)
+    if (run / "sweep").exists():
+        return "sweeping"
     if (run / "model.json").exists():
         read_run(run)  # whole, or this says what is wrong with it
         return "attributing" if (run / "map.csv").exists() or not (run / ".checkpoint").exists() else "saving"
