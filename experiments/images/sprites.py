@@ -203,8 +203,10 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
             continue
         for score in (name for name in SCORES[:6] if name in own):
             known = own[own[score].notna()]
-            test: Any = spearmanr(known["alpha"], known[score])
-            rho, p = float(test.statistic), float(test.pvalue)
+            rho = p = np.nan
+            if known[score].nunique() > 1 and known["alpha"].nunique() > 1:
+                test: Any = spearmanr(known["alpha"], known[score])
+                rho, p = float(test.statistic), float(test.pvalue)
             found.append(
                 {
                     **{"data": data, "score": score, "models": len(known)},
