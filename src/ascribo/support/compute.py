@@ -57,19 +57,30 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+_mine = threading.local()  # .cores: what this thread may use, if it is one of `in_threads`
+
+
 def in_threads(function: Callable[[Any], Result], arguments: Iterable[Any]) -> list[Result]:
     """function(each) for all arguments, in threads, in their order: for work that numpy does without Python's lock.
 
-    There are as many threads as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes.
+    There are as many threads as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes. Threads
+    within threads share them.
 
     >>> in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    threads = min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
+    every = list(arguments)
+    cores = getattr(_mine, "cores", None) or min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
+    threads = min(cores, len(every))
     if threads <= 1:
-        return [function(each) for each in arguments]
+        return [function(each) for each in every]
+
+    def work(each: Any) -> Result:
+        _mine.cores = max(1, cores // threads)
+        return function(each)
+
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, arguments))
+        return list(pool.map(work, every))
 
 
 def resolve_device(name: str | torch.device) -> torch.device:
