@@ -49,3 +49,14 @@ def test_a_page_without_a_script_allows_none(model, carries, tmp_path):
     page = write_comparison(runs, tmp_path / "c.html").read_text()
     assert "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\"" in page
     assert "<script" not in page
+
+
+def test_a_run_that_could_not_decide_does_not_count_as_no(model, carries):
+    known, unknown = made_up_maps(model, carries), made_up_maps(model, carries)
+    unknown.undecided["position"] = "it is too slow."
+    words = compare_runs({"a": Run(model, known), "b": Run(model, unknown)})
+    position, side, _ = words["spaces"]
+    assert position["answer"] == "Not tested or not decided in b: calls cannot be compared."
+    assert [one["called"] for one in position["each"]] == [6, None] and position["overlap"] is None
+    assert sum(row["runs"][0]["called"] for row in position["rows"]) == 6  # what is known is shown
+    assert side["all"] == 4

@@ -128,6 +128,14 @@ def dimension_curve(chosen: ChosenDimension, ax: Axes | None = None, *, title: s
     """Draw how consistent seeds are for each number of dimensions, with the one that was chosen.
 
     chosen : of `ascribo.select_dimension`. The shaded band is what counts as consistent.
+
+    Examples
+    --------
+    >>> from ascribo.evidence import ChosenDimension
+    >>> table = pd.DataFrame({"dim": [1, 2, 3], "consistency": [0.8, 0.99, 0.6]})
+    >>> table["ci_low"], table["ci_high"] = table["consistency"] - 0.05, table["consistency"] + 0.01
+    >>> dimension_curve(ChosenDimension("rest", 2, table, 0.02)).texts[0].get_text()
+    'chosen: 2'
     """
     curve: Any = chosen.curve
     ax = new_axes(ax, (4.4, 3.0))

@@ -33,6 +33,16 @@ def overview(
 
     model : fitted. recording, maps : what it was fitted to, and its maps. If the recording has a truth, it stands
     beside the map. path : where to write the page as PNG; None: nowhere.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
+    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
+    >>> figure = overview(model, data, model.attribute(data))
+    >>> figure.get_suptitle()
+    '8 channels, 800 time steps: unique variance'
     """
     figure = new_figure((11.5, 6.4))
     grid = figure.add_gridspec(2, 3, width_ratios=(1.1, 1, 1), height_ratios=(1.15, 1))

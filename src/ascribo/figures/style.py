@@ -34,7 +34,13 @@ SEQUENTIAL, CYCLIC = "viridis", "twilight"
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure of this size in inches, made without pyplot. A notebook shows it as a picture."""
+    """A figure of this size in inches, made without pyplot. A notebook shows it as a picture.
+
+    >>> figure = new_figure((6, 3))
+    >>> left, right = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
+    >>> len(figure.axes)
+    2
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -62,12 +68,22 @@ def _figure_class() -> type[Figure]:
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float], projection: str | None = None) -> Axes:
-    """`ax`, or the axes of a new figure of this size in inches."""
+    """`ax`, or the axes of a new figure of this size in inches.
+
+    >>> new_axes(None, (4, 3)).figure.get_size_inches().tolist()
+    [4.0, 3.0]
+    """
     return new_figure(size).add_subplot(projection=projection) if ax is None else ax
 
 
 def tidy(ax: Axes, title: str | None = None, frame: bool = True) -> None:
-    """The look that all figures share."""
+    """The look that all figures share.
+
+    >>> ax = new_axes(None, (4, 3))
+    >>> tidy(ax, "a title")
+    >>> ax.get_title(loc="left"), ax.spines["top"].get_visible()
+    ('a title', False)
+    """
     if title:
         ax.set_title(title, fontsize=9.5, color=INK, loc="left")
     for side, spine in ax.spines.items():
@@ -96,5 +112,12 @@ def colorbar(drawn: Any, ax: Any, label: str, shrink: float = 1.0) -> None:
 
 
 def write_png(figure: Any, path: str | Path) -> Path:
-    """Write a figure as PNG, all of it or nothing."""
+    """Write a figure as PNG, all of it or nothing.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> write_png(new_figure((2, 1)), f"{folder.name}/empty.png").stat().st_size > 100
+    True
+    >>> folder.cleanup()
+    """
     return write_atomically(path, lambda temporary: figure.savefig(temporary, format="png", dpi=150))

@@ -26,6 +26,15 @@ def training(
 
     history : `model.history_`. ax : the axes to draw into; None: those of a new figure. chance : the loss of an
     embedding that tells nothing, drawn as a line: `model.goodness_of_fit_["chance"][0]`.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
+    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
+    >>> training(model.history_).get_xlabel()
+    'training step'
     """
     ax = new_axes(ax, (5.6, 3.4))
     steps = np.arange(1, history.sizes["step"] + 1)

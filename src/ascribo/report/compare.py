@@ -18,7 +18,7 @@ from ..model.estimator import ContrastiveEmbedding
 from ..support.files import write_atomically
 from ..support.names import plural
 from .render import encoded, render
-from .words import percent
+from .words import listed, percent, short
 
 __all__ = ["Run", "compare_runs", "write_comparison"]
 
@@ -28,7 +28,11 @@ MOST_ROWS = 300
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A fitted model with its maps: of a session, an animal, or other settings."""
+    """A fitted model with its maps: of a session, an animal, or other settings. See `write_comparison`.
+
+    >>> [name for name in Run.__dataclass_fields__]
+    ['model', 'maps']
+    """
 
     model: ContrastiveEmbedding
     maps: AttributionMaps
@@ -40,6 +44,18 @@ def write_comparison(
     """Write a page that compares runs, by name: channels and spaces are matched by their names.
 
     q : false discovery rate of the calls within each space and run.
+
+    Examples
+    --------
+    >>> import tempfile, ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
+    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
+    >>> run = Run(model, model.attribute(data))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> write_comparison({"monday": run, "tuesday": run}, f"{folder.name}/both.html").name
+    'both.html'
+    >>> folder.cleanup()
     """
     words = compare_runs(runs, q)
     when = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
@@ -93,8 +109,9 @@ def _space(
         )
         scores.append(run.maps.by_space.sel(space=name, channel=channels).values)
         called.append(None if own is None else own.reindex(channels).to_numpy(dtype=bool))
-    tested = len(channels) > 0 and all(one is not None for one in called)
-    marks = np.array(called) if tested else np.zeros((len(runs), len(channels)), dtype=bool)
+    unknown = [key for key, one in zip(runs, called, strict=True) if one is None]
+    tested = len(channels) > 0 and not unknown
+    marks = np.array([np.zeros(len(channels), dtype=bool) if one is None else one for one in called])
     times, mean = marks.sum(0), np.nanmean(np.nan_to_num(np.array(scores)), axis=0) if channels else np.zeros(0)
     order = np.lexsort((-mean, -times))
     rows = [
@@ -114,17 +131,18 @@ def _space(
         "none": int((times == 0).sum()),
         "overlap": _overlap(marks) if tested else None,
         "correlation": _correlation(runs, name, len(channels)),
-        "answer": _answer(tested, times, len(runs)),
+        "answer": _answer(unknown, times, len(runs)),
         "rows": rows,
     }
 
 
-def _answer(tested: bool, times: np.ndarray, runs: int) -> str:
-    """What agrees, in a sentence."""
+def _answer(unknown: list[str], times: np.ndarray, runs: int) -> str:
+    """What agrees, in a sentence. unknown : the runs that have no answer for the space."""
     if not len(times):
         return "The runs share no channel by name: only the numbers of channels can be compared."
-    if not tested:
-        return "Not tested in all runs: only scores can be compared."
+    if unknown:
+        names = listed([short(name, 24) for name in unknown])
+        return f"Not tested or not decided in {names}: calls cannot be compared."
     any_run, all_runs = int((times > 0).sum()), int((times == runs).sum())
     if not any_run:
         return f"None of the {len(times)} shared channels is called in any run."
@@ -150,10 +168,11 @@ def _correlation(runs: Mapping[str, Run], name: str, shared: int) -> float | Non
 
 
 def _called(maps: AttributionMaps, q: float) -> pd.DataFrame:
-    """Calls as booleans (channel, space), of the spaces that were tested."""
+    """Calls as booleans (channel, space), of the spaces that have an answer: no answer is not "no"."""
     if not maps.tested:
         return pd.DataFrame(index=maps.by_space["channel"].values)
-    return maps.calls(q).pivot(index="channel", columns="space", values="called").astype(bool)
+    table = maps.calls(q).pivot(index="channel", columns="space", values="called").astype(bool)
+    return table.drop(columns=[name for name in {**maps.undecided, **maps.refused} if name in table])
 
 
 def _shared(lists: list[list[str]]) -> list[str]:

@@ -38,6 +38,17 @@ def write_report(
     """Write the report of a fitted model; `ContrastiveEmbedding.report` says what the parameters are.
 
     recording : the channels that the model uses, in its order.
+
+    Examples
+    --------
+    >>> import tempfile, ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
+    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> write_report(model, data, f"{folder.name}/report.html", maps=model.attribute(data)).name
+    'report.html'
+    >>> folder.cleanup()
     """
     if list(maps.by_space["channel"].values) != list(recording.channel_names):
         raise ValueError("the maps are of other channels than the recording: pass the maps of this recording.")
