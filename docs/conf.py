@@ -67,6 +67,8 @@ def as_restructured_text(app, what, name, obj, options, lines):
         if not code:
             line = re.sub(r"(?<!\\)\|", r"\\|", line)
             line = re.sub(r"(?<![\w*`\\])\*(?=\w+[,)])", r"\\*", line)
+            line = re.sub(r"(?<!\\)\*(?=\.\w)", r"\\*", line)  # *.nwb
+            line = re.sub(r"(`[^`]+`)(?=[a-z])", r"\1\\ ", line)  # `Recording`s
         if out and out[-1].endswith(",") and re.fullmatch(r"[\w, ]+ :", line) and not code:
             out[-1] += f" {line.strip()}"  # names of parameters over two lines
             continue
