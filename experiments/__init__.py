@@ -93,6 +93,9 @@ EXPERIMENTS = {
         "inversion.affine",
         "latents up to an affine map, twelve processes (Zimmermann et al. 2021 and 2020, table 1)",
     ),
+    "inversion-dimensions": Entry(
+        "inversion.dimensions", "the same with 10, 20 and 50 latents on a sphere and a matched model"
+    ),
     "permutation": Entry(
         "inversion.permutation",
         "latents up to order, sign and scale, ten processes (Zimmermann et al. 2021, table 2)",

@@ -10,17 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from ascribo import figures
+from ascribo.evidence import identifiability
 from ascribo.model.generative_process_inversion import Inversion, invert_process
-from ascribo.networks.outputs import Box, Output, as_output
 from ascribo.simulate.generative_process import Process, process
-from ascribo.spaces.similarities import Lp
+from ascribo.spaces.similarities import Lp, as_similarity
+from ascribo.training.generative_process_batches import best_temperature
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations, experiment, one_by_one
 
@@ -49,12 +50,17 @@ CONDITIONALS: dict[str, dict[str, Any]] = {
 MARGINALS = {"Uniform": {}, "Normal(1)": {"marginal": "normal"}, "Laplace(1)": {"marginal": "laplace"}}
 SIMILARITIES: dict[str, Any] = {"vMF": "dot", "Normal": "squared_l2", "Laplace": Lp(1), "GenNorm(3)": Lp(3)}
 TRAINING = {
-    **{"dim": 10, "seeds": 5, "steps": 5_000, "batch_size": 2048, "learning_rate": 1e-2, "width": 30},
-    **{"supervised_steps": 1_000},
+    **{"dim": 10, "seeds": 5, "steps": 4_000, "batch_size": 2048, "learning_rate": 1e-2, "width": 30},
+    **{"last_steps": 1_000, "last_batch_size": 6_144, "last_learning_rate": 3e-4, "supervised_steps": 600},
 }
-"""What cases share: latents, mixings, training steps, references in each, hidden units for each latent in each of
-three layers, and training steps of the supervised encoder (0: none). The papers: 300,000 steps of 6,144 references,
-six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4."""
+"""What cases share: latents, mixings, training steps, references in each, learning rate, hidden units for each
+latent in each of three layers; the same of the last steps; and training steps of the supervised encoder (0: none).
+
+All rows are trained alike: first at the temperature at which InfoNCE is least (`best_temperature`), in batches of
+2,048; then at the model's own, in the papers' batches of 6,144 and at a small rate. On a sphere the model's own is
+1, which is far too wide for close pairs: from random weights it takes the papers' 300,000 steps, and from a
+solution at another temperature a thousand. The papers: 300,000 steps of 6,144 references, six hidden layers of up
+to 50 units a latent, a constant learning rate of 1e-4, nothing else."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +70,10 @@ class Setting:
     printed : the papers' score in percent, by number of layers of the mixing.
     matched : whether the theorem's assumptions hold.
     identified : whether theory, or the paper's own experiment, says that latents are found.
-    larger, longer : times the batch and the training steps of other rows, where pairs tell little (vMF(1) in ten
-        dimensions: 0.05 nats) or the bias of small batches is large (Laplace). learning_rate : None: that of all.
-    first_alpha : weight of the uniformity in the first half of training, InfoNCE in the second; None: InfoNCE
-        throughout. Where positives are close and the model is wide, the alignment pulls too little to be fast.
-    fixed_half_width : of the model's box; None: its sides are learned.
+    larger, longer : times the batch and the training steps of other rows, where pairs tell little: vMF(1) in ten
+        dimensions has 0.05 nats. Larger batches have no more negatives than others.
+    said : what else is to be said of the row.
+    judged : False for a row that is shown beside the judged ones.
     """
 
     space: str
@@ -81,9 +86,8 @@ class Setting:
     identified: bool = True
     larger: int = 1
     longer: int = 1
-    learning_rate: float | None = None
-    first_alpha: float | None = None
-    fixed_half_width: float | None = None
+    judged: bool = True
+    said: str = ""
 
     @property
     def name(self) -> str:
@@ -121,39 +125,68 @@ def cases(plan: Plan) -> list[Case]:
     return combinations(plan, (*TRAINING, "device"), layers="layers", setting_number="settings")
 
 
+@lru_cache(64)
+def _supervised(space: str, marginal: str, output: str, **case: Any) -> Row:
+    """How well the same encoder finds the latents when it is trained with them. The conditional plays no part."""
+    first = make_process(Setting(space, marginal, "Normal(0.05)", output, "", {}), case["dim"], case["layers"], 0)
+    best = invert_process(
+        [first.with_seed(seed) for seed in range(case["seeds"])],
+        similarity="dot" if output == "sphere" else "squared_l2",
+        output=output,
+        steps=case["supervised_steps"],
+        batch_size=case["batch_size"],
+        learning_rate=3e-3,
+        widths=(case["width"] * case["dim"],) * 3,
+        supervised=True,
+        device=case["device"],
+        progress=False,
+    )
+    return {name: best.scores[name].tolist() for name in ("r2", "mcc")}
+
+
 def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
     """Train the models of a row, and the supervised ones beside them; the scores of each mixing."""
     began, setting = time.monotonic(), settings[case["setting_number"]]
     first = make_process(setting, case["dim"], case["layers"], 0)
     processes = [first.with_seed(seed) for seed in range(case["seeds"])]
+    similarity = as_similarity(SIMILARITIES[setting.model])
     common: dict[str, Any] = {
-        **{"similarity": SIMILARITIES[setting.model], "output": _output(setting), "device": case["device"]},
-        **{"batch_size": setting.larger * case["batch_size"], "progress": False},
+        **{"similarity": similarity, "output": setting.output, "device": case["device"], "progress": False},
         "widths": (case["width"] * case["dim"],) * 3,
     }
-    steps, pace = setting.longer * case["steps"], setting.learning_rate or case["learning_rate"]
-    if setting.first_alpha is None:
-        found = invert_process(processes, steps=steps, learning_rate=pace, **common)
-    else:
-        early = invert_process(processes, steps=steps // 2, learning_rate=pace, alpha=setting.first_alpha, **common)
-        found = invert_process(processes, steps=steps // 2, learning_rate=pace / 10, start=early, **common)
+    found = invert_process(
+        processes,
+        steps=setting.longer * case["steps"],
+        batch_size=setting.larger * case["batch_size"],
+        learning_rate=case["learning_rate"],
+        temperature=best_temperature(first, similarity),
+        negatives="references" if setting.larger == 1 else case["batch_size"],
+        **common,
+    )
+    early = found
+    if case["last_steps"]:
+        found = invert_process(
+            processes,
+            steps=case["last_steps"],
+            batch_size=case["last_batch_size"],
+            learning_rate=case["last_learning_rate"],
+            temperature=1.0 if similarity.on_sphere else early.temperature,
+            start=early,
+            **common,
+        )
     trained = time.monotonic()
     row = {**case, "setting": setting.name, "printed": setting.printed.get(case["layers"])}
-    row |= {"matched": setting.matched, "identified": setting.identified, **_scores(found)}
+    row |= {"matched": setting.matched, "identified": setting.identified, "judged": setting.judged}
+    row |= {"said": setting.said, **_scores(found)}
+    row["before_the_last_steps"] = {name: early.scores[name].tolist() for name in ("r2", "mcc")}
+    row["temperatures"] = [early.temperature, found.temperature]
+    if case["seeds"] > 1:
+        row["diagnosis"] = identifiability(found).summary()
     if case["supervised_steps"]:
-        best = invert_process(
-            processes, steps=case["supervised_steps"], supervised=True, learning_rate=3e-3, **common
-        )
-        row["supervised"] = {name: best.scores[name].tolist() for name in ("r2", "mcc")}
+        shared = {key: value for key, value in case.items() if key != "setting_number"}
+        row["supervised"] = _supervised(setting.space, setting.marginal, setting.output, **shared)
     row["seconds"] = {"training": round(trained - began, 1), "all": round(time.monotonic() - began, 1)}
     return row
-
-
-def _output(setting: Setting) -> Output:
-    """Where the embedding of a row lies."""
-    if setting.fixed_half_width is None:
-        return as_output(setting.output)
-    return Box(setting.fixed_half_width, learned=False)
 
 
 def _scores(found: Inversion) -> Row:

@@ -17,7 +17,7 @@ from ..simulate.generative_process import Process
 from ..spaces.similarities import as_similarity
 from ..support.compute import resolve_device
 from ..training.dispatch import train_source
-from ..training.generative_process_batches import ProcessSource, initial_temperature
+from ..training.generative_process_batches import ProcessSource, best_temperature
 from ..training.penalty_weight import Constant
 from ..training.settings import Settings
 
@@ -59,6 +59,14 @@ class Inversion:
         with torch.no_grad():
             return self._source.embed(self.parameters, self._source.observe(own.float()))
 
+    def embed_pairs(self, count: int, random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """New latents of the process and their positives, the same for all models, embedded: (model, n, dim)
+        each."""
+        rng = torch.Generator(self._source.device).manual_seed(random_state + 2**33)
+        found = (self.embed(part) for part in self._source.process.sample_pairs(count, rng))
+        reference, positive = (part.cpu().numpy() for part in found)
+        return reference, positive
+
 
 def invert_process(
     process: Process | Sequence[Process],
@@ -71,7 +79,7 @@ def invert_process(
     learning_rate: float = 1e-2,
     widths: Sequence[int] | None = None,
     temperature: float | None = None,
-    negatives: str = "references",
+    negatives: str | int = "references",
     count_positive: bool = True,
     alpha: float = 0.5,
     supervised: bool = False,
@@ -92,10 +100,13 @@ def invert_process(
     seeds : encoders for each process. They train together, as one stack.
     steps, batch_size, learning_rate : of training; the rate falls along a cosine in the second half.
     widths : of the hidden layers; None: 20 · dim three times.
-    temperature : by which ψ is divided. None: 1 for "dot"; else such that outputs of variance 1 match the process.
+    temperature : by which ψ is divided. None: 1 for "dot"; else the one at which outputs of variance 1 have the
+        least
+        loss, so that the encoder need not learn a scale.
     negatives : "references" of the same batch, each with itself too; or "independent"
         ones. The first is biased a little and learns much faster: the pair with itself keeps the pull on positives
-        strong where no negative is near.
+        strong where no negative is near. A number: only so many of the references are negatives, for batches so
+        large that comparing all of them would take most of the time (wide pairs, which need many).
     count_positive : whether the positive is in the denominator of InfoNCE. Without it and with independent
         negatives the loss has no lower bound.
     alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70; 0.5
@@ -121,7 +132,9 @@ def invert_process(
     processes = [process] if isinstance(process, Process) else list(process)
     psi, where = as_similarity(similarity), as_output(output)
     _check(processes, psi, where, negatives, alpha, {"seeds": seeds, "steps": steps, "batch_size": batch_size})
-    scale = initial_temperature(processes[0], psi) if temperature is None else float(temperature)
+    if temperature is None:
+        temperature = 1.0 if psi.on_sphere else best_temperature(processes[0], psi, batch_size)
+    scale = float(temperature)
     if not scale > 0:
         raise ValueError(f"temperature={temperature!r}: expected a number above 0.")
     stack = [own for own in processes for _ in range(seeds)]
@@ -182,7 +195,7 @@ def _check(
     processes: Sequence[Process],
     psi: Similarity,
     where: Output,
-    negatives: str,
+    negatives: str | int,
     alpha: float,
     counts: Mapping[str, int],
 ) -> None:
@@ -193,8 +206,12 @@ def _check(
             f"similarity={psi!r} compares directions, and the output is {where!r}: use output='sphere', or a "
             "similarity of distances such as 'squared_l2'."
         )
-    if negatives not in NEGATIVES:
-        raise ValueError(f"negatives={negatives!r}: expected one of {list(NEGATIVES)}.")
+    few = isinstance(negatives, int) and 1 <= negatives <= counts["batch_size"]
+    if not few and negatives not in NEGATIVES:
+        raise ValueError(
+            f"negatives={negatives!r}: expected one of {list(NEGATIVES)}, or a number of references from 1 to "
+            f"batch_size={counts['batch_size']}."
+        )
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha!r}: expected a weight above 0 and below 1.")
     for name, value in counts.items():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
 from .. import kernels
@@ -23,26 +24,47 @@ from ..spaces.kinds.time import Time
 from .objective import Loss
 from .random_numbers import Noise, chunk_seed
 
-__all__ = ["ProcessSource", "initial_temperature"]
+__all__ = ["ProcessSource", "best_temperature"]
 
 SAMPLES = 20_000
 """Samples that means and scales of observations are estimated from."""
+PAIRS = 1024
+"""Pairs that the best temperature is computed from, at most."""
+TEMPERATURES = float(np.log(1e-5)), float(np.log(1e3))
+"""Logarithms of the temperatures among which the best one is looked for."""
 GAIN = 1.4
 """Of the orthogonal initial weights: signals keep their size through GELU layers."""
 
 
-def initial_temperature(process: Process, similarity: Similarity) -> float:
-    """The temperature at which a matching model has outputs of variance 1, from where training starts.
+def best_temperature(process: Process, similarity: Similarity, batch_size: int = PAIRS) -> float:
+    """The temperature at which InfoNCE is least for the latents themselves, from where training starts.
 
-    For ψ = -‖a - b‖ᵖ it is p E|z - z̃|ᵖ, the latents divided by their standard deviation; for the dot product 1.
-    Another temperature would only change the scale that the encoder has to learn.
+    The latents are divided by their standard deviation, unless they are on a sphere. A model whose outputs have
+    variance 1 then has the scale that it will end with: another temperature would only change the scale that the
+    encoder has to learn. In ten dimensions it is far above that of the pairs' own distribution, since a batch has
+    no negatives as near as the positives.
+
+    batch_size : references, each of which is also a negative; more than 1,024 are not needed to know it.
+
+    >>> import ascribo as asc
+    >>> pairs = asc.simulate.process("sphere", dim=3, concentration=8.0)
+    >>> round(best_temperature(pairs, asc.spaces.similarities.Dot()), 1)  # 1 / 8
+    0.1
     """
-    exponent = float(getattr(similarity, "exponent", 2.0))
-    if not exponent:
-        return 1.0
-    latents, positives = process.sample_pairs(SAMPLES, 0)
-    steps = (latents - positives) / latents.std(0)
-    return float(exponent * steps.abs().pow(exponent).mean())
+    latents, positives = process.sample_pairs((1, min(batch_size, PAIRS)), 0)
+    if not similarity.on_sphere:
+        spread = latents.std(1, keepdim=True)
+        latents, positives = latents / spread, positives / spread
+
+    def loss(log_temperature: float) -> float:
+        factor = similarity.rescale(float(np.exp(log_temperature)))
+        aligned = similarity.rowwise(latents * factor, positives * factor)
+        terms = ((similarity, slice(0, process.dim)),)
+        uniform = kernels.log_sum_exp(latents * factor, latents * factor, terms)
+        return float((torch.logaddexp(uniform, aligned) - aligned).mean())
+
+    found = minimize_scalar(loss, bounds=TEMPERATURES, method="bounded", options={"xatol": 0.02})
+    return float(np.exp(found.x))  # type: ignore[attr-defined]
 
 
 class ProcessSource:
@@ -56,7 +78,7 @@ class ProcessSource:
     similarity, temperature : ψ, which is divided by the temperature.
     negatives : "references": those of the batch, each compared with itself too; the pair
         with itself keeps the loss bounded and the pull on positives strong where no negative is near.
-        "independent": as many new latents, as in theory.
+        "independent": as many new latents, as in theory. A number: only so many of the references.
     count_positive : whether the positive is in the denominator.
     alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70). 0.5
         is InfoNCE.
@@ -75,7 +97,7 @@ class ProcessSource:
         output: Output | None = None,
         similarity: Similarity,
         temperature: float = 1.0,
-        negatives: str = "references",
+        negatives: str | int = "references",
         count_positive: bool = True,
         alpha: float = 0.5,
         supervised: bool = False,
@@ -173,7 +195,7 @@ class ProcessSource:
         Returns the alignment -E ψ(z, z̃) and the uniformity E log Σ exp ψ(z, z⁻).
         """
         reference, positive, *own = (row * self._factor for row in rows)
-        negatives = own[0] if own else reference
+        negatives = own[0] if own else reference[:, : self.negatives if isinstance(self.negatives, int) else None]
         aligned = self.similarity.rowwise(reference, positive)
         uniform = kernels.log_sum_exp(reference, negatives, self._terms)
         if self.count_positive:

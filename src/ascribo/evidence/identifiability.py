@@ -1,0 +1,279 @@
+"""May the coordinates of an embedding be read one by one? A diagnosis from data alone, without the true latents.
+
+Zimmermann et al. (2021) prove what contrastive learning finds: latents up to a rotation (theorem 2, on a sphere) or
+up to order, sign and scale (theorem 6, for pairs that are not normal and a model that matches them). The theorems
+assume a distribution of latents and pairs, which nobody knows of a recording. Two things can be seen without the
+truth:
+
+- *Do seeds agree?* Encoders that start from other weights end with the same coordinates if these are identified,
+  and with coordinates turned against each other if only a linear map is. So R² between seeds says whether anything
+  is found, and MCC between seeds whether it may be read coordinate by coordinate. In few dimensions turned coordinates
+  agree by chance (two dimensions: MCC 0.9 on average), so MCC is compared with that of random rotations.
+- *Which theorem could hold?* The exponent β of the differences of positive pairs, by maximum likelihood
+  (1: Laplace, 2: normal, 3 and more: lighter tails), along the embedding's own axes and along those that are
+  farthest from normal (independent component analysis). Where the first is 2 and the second is not, the pairs would identify the
+  axes, and the model's similarity does not use it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment, minimize_scalar
+from scipy.special import gammaln
+
+from ..data.containers import as_recording
+from ..metrics.identifiability import held_out_r2, mean_correlation_coefficient
+from ..model.estimator import ContrastiveEmbedding
+from ..model.generative_process_inversion import Inversion
+from ..spaces.base import layout
+from ..spaces.pairs import Pairs
+
+__all__ = ["Identifiability", "fit_exponent", "identifiability"]
+
+ONE_BY_ONE, LINEAR, NOTHING = "one by one", "up to a linear map", "not identified"
+LEAST_MCC, LEAST_R2, LEVEL = 0.9, 0.9, 0.05
+"""Between seeds: the least MCC of coordinates that may be read, the least R² of an embedding that is found at all,
+and the largest share of random rotations that may agree as well."""
+ROTATIONS = 200
+EXPONENTS = 0.3, 20.0
+"""Smallest and largest exponent that is looked for; a uniform distribution has the largest."""
+NORMAL = 1.7, 2.4
+"""Exponents that count as normal: the edges of a box and imperfect encoders move them this far."""
+UNIFORM = 5.0
+"""Exponents of a marginal from here on count as uniform."""
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """What an embedding's coordinates mean, as far as seeds and pairs show; `print` it for a plain answer.
+
+    coordinates : "one by one", "up to a linear map" or "not identified".
+    r2, mcc : between seeds, averaged over pairs of them. chance : the share of random rotations with an MCC as
+        large.
+    shape : of the embedding: "sphere", "box" or "unbounded".
+    pair_exponent : β of the differences of positive pairs along the embedding's axes, the median of seeds and axes.
+    turned_exponent : β along the axes that are farthest from normal. marginal_exponent : that of the embedding
+        itself,
+        along its own axes.
+    theorem : what these are consistent with, in words.
+    """
+
+    coordinates: str
+    r2: float
+    mcc: float
+    chance: float
+    shape: str
+    pair_exponent: float
+    turned_exponent: float
+    marginal_exponent: float
+    theorem: str
+    seeds: int
+    dim: int
+
+    def summary(self) -> dict[str, Any]:
+        """The fields as a dictionary, for JSON."""
+        return {
+            key: value if isinstance(value, str | int) else round(float(value), 4)
+            for key, value in vars(self).items()
+        }
+
+    def __str__(self) -> str:
+        answers = {
+            ONE_BY_ONE: "Coordinates may be read one by one",
+            LINEAR: "Coordinates may not be read one by one: the embedding is found up to a linear map",
+            NOTHING: "The embedding is not identified",
+        }
+        return (
+            f"{answers[self.coordinates]}. {self.seeds} seeds agree with R² {self.r2:.3f} after a linear map and "
+            f"MCC {self.mcc:.3f} coordinate by coordinate (random rotations reach that in "
+            f"{100 * self.chance:.0f}%). {self.theorem}"
+        )
+
+
+def identifiability(
+    model: Inversion | ContrastiveEmbedding | npt.ArrayLike,
+    data: Any = None,
+    *,
+    positives: npt.ArrayLike | None = None,
+    space: str | None = None,
+    pairs: int = 4000,
+    random_state: int = 0,
+) -> Identifiability:
+    """Whether the coordinates of an embedding may be read one by one, judged without the true latents.
+
+    Parameters
+    ----------
+    model : several encoders of the same data: a fitted `ContrastiveEmbedding` with two or more seeds, the result of
+        `ascribo.invert_process`, or an array (seed, sample, dim) of embedded references.
+    data : the recording (or array) that a `ContrastiveEmbedding` embeds; best one that it was not fitted to.
+    positives : (seed, sample, dim), the embedded positives, where `model` is an array.
+    space : of a `ContrastiveEmbedding` with more than one.
+    pairs : how many positive pairs are looked at.
+
+    Returns
+    -------
+    Identifiability. Its `coordinates` is the verdict, and printing it gives the reasons.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.uniform(-1, 1, (4000, 4))
+    >>> near = z + rng.laplace(scale=0.05, size=z.shape)
+    >>> axes = [np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(3)]
+    >>> turned = identifiability([z @ q for q in axes], positives=[near @ q for q in axes])
+    >>> same = identifiability([z, -z[:, ::-1], 2 * z], positives=[near, -near[:, ::-1], 2 * near])
+    >>> turned.coordinates, same.coordinates
+    ('up to a linear map', 'one by one')
+    """
+    reference, positive = _embedded(model, data, positives, space, pairs, random_state)
+    seeds, _, dim = reference.shape
+    agreements = list(combinations(range(seeds), 2))
+    r2 = float(np.mean([held_out_r2(reference[i], reference[j]) for i, j in agreements]))
+    mcc = float(np.mean([mean_correlation_coefficient(reference[i], reference[j]) for i, j in agreements]))
+    chance = _share_of_rotations(mcc, dim, seeds, random_state) if dim > 1 else 0.0
+    if mcc >= LEAST_MCC and chance <= LEVEL:
+        coordinates = ONE_BY_ONE
+    else:
+        coordinates = LINEAR if r2 >= LEAST_R2 else NOTHING
+    steps = positive - reference
+    own = float(np.median([fit_exponent(column) for seed in steps for column in seed.T]))
+    turned = float(np.median([fit_exponent(column) for column in _independent(steps[0], random_state).T]))
+    centred = reference - reference.mean(1, keepdims=True)
+    marginal = float(np.median([fit_exponent(column) for seed in centred for column in seed.T]))
+    shape = _shape(reference, marginal)
+    theorem = _theorem(shape, own, turned)
+    if dim > 1 and mcc >= LEAST_MCC and chance > LEVEL:
+        theorem += " More seeds are needed: in so few dimensions coordinates agree by chance."
+    return Identifiability(coordinates, r2, mcc, chance, shape, own, turned, marginal, theorem, seeds, dim)
+
+
+def fit_exponent(values: npt.ArrayLike) -> float:
+    """The exponent β of a generalized normal distribution around 0, density ∝ exp(-(|x| / scale)^β), by likelihood.
+
+    values : numbers in any shape. The result is between 0.3 and 20.
+
+    >>> rng = np.random.default_rng(0)
+    >>> [round(fit_exponent(x), 1) for x in (rng.laplace(size=9000), rng.normal(size=9000))]
+    [1.0, 2.0]
+    >>> fit_exponent(rng.uniform(-1, 1, 9000)) > 10
+    True
+    """
+    size = np.abs(np.asarray(values, dtype=np.float64).ravel())
+    size = size[size > 0]
+    if len(size) < 10:
+        raise ValueError(f"{len(size)} values other than 0: expected ten or more to fit a distribution to.")
+    logs = np.log(size / size.max())
+
+    def cost(log_exponent: float) -> float:  # minus the mean log-likelihood at the best scale
+        exponent = float(np.exp(log_exponent))
+        log_scale = np.log(exponent * np.mean(np.exp(exponent * logs))) / exponent
+        return log_scale - log_exponent + float(gammaln(1 / exponent)) + 1 / exponent
+
+    found = minimize_scalar(cost, bounds=tuple(np.log(EXPONENTS)), method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(found.x))  # type: ignore[attr-defined]
+
+
+def _embedded(
+    model: Any, data: Any, positives: Any, space: str | None, pairs: int, random_state: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """References and positives, (seed, pair, dim) each."""
+    if isinstance(model, Inversion):
+        found: Sequence[Any] = model.embed_pairs(pairs, random_state)
+    elif isinstance(model, ContrastiveEmbedding):
+        if data is None:
+            raise ValueError("identifiability(model, data): give the recording whose pairs are to be embedded.")
+        recording, spaces = as_recording(data), model.model_.spaces
+        name = _space(spaces, space)
+        drawn = Pairs({name: spaces[name]}, recording.variables, recording.epochs)
+        row, other, _ = drawn.rows[name]
+        steps = drawn.draw(np.random.default_rng(random_state), 1, pairs)[0]
+        own = layout(spaces)[name]
+        found = [model.embed_seeds(recording, steps[k])[..., own] for k in (row, other)]
+    else:
+        if positives is None:
+            raise ValueError("identifiability: embedded references need their positives=, of the same shape.")
+        found = [model, positives]
+    reference, positive = (np.asarray(part, dtype=np.float64) for part in found)
+    if reference.ndim != 3 or reference.shape != positive.shape or not np.isfinite(reference + positive).all():
+        raise ValueError(
+            f"references of shape {reference.shape}, positives of {positive.shape}: expected (seed, sample, dim) "
+            "of both, alike, all of it finite."
+        )
+    if len(reference) < 2:
+        raise ValueError(
+            "one encoder: whether coordinates are identified shows in the agreement of encoders from different "
+            "seeds. Fit two or more (seeds=)."
+        )
+    return reference, positive
+
+
+def _space(spaces: Any, name: str | None) -> str:
+    """The contrastive space that is asked about."""
+    known = [own for own, space in spaces.items() if space.contrastive]
+    if name is None and len(known) == 1:
+        return known[0]
+    if name not in known:
+        raise ValueError(f"space={name!r}: expected one of {known}, the spaces with positive pairs.")
+    return name
+
+
+def _share_of_rotations(mcc: float, dim: int, seeds: int, random_state: int) -> float:
+    """How many stacks of randomly turned seeds agree at least as well, as a share; never quite 0."""
+    rng = np.random.default_rng(random_state)
+    reached = 0
+    for _ in range(ROTATIONS):
+        turns = [np.linalg.qr(rng.normal(size=(dim, dim)))[0] for _ in range(seeds)]
+        found = [_matched(turns[i].T @ turns[j]) for i, j in combinations(range(seeds), 2)]
+        reached += np.mean(found) >= mcc
+    return (reached + 1) / (ROTATIONS + 1)
+
+
+def _matched(rotation: np.ndarray) -> float:
+    return float(np.abs(rotation)[linear_sum_assignment(-np.abs(rotation))].mean())
+
+
+def _independent(values: np.ndarray, random_state: int) -> np.ndarray:
+    """Values (n, dim) along the axes that are farthest from normal."""
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():  # normal values have no such axes, and it does not settle
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return FastICA(whiten="unit-variance", random_state=random_state, max_iter=100, tol=1e-3).fit_transform(
+            values
+        )
+
+
+def _shape(reference: np.ndarray, marginal: float) -> str:
+    length = np.linalg.norm(reference, axis=-1)
+    if (length.std(1) < 0.01 * length.mean(1)).all():
+        return "sphere"
+    return "box" if marginal >= UNIFORM else "unbounded"
+
+
+def _theorem(shape: str, own: float, turned: float) -> str:
+    """What exponents and shape are consistent with."""
+    low, high = NORMAL
+    if shape == "sphere":
+        return "The embedding is on a sphere, where theory finds latents up to a rotation (theorem 2)."
+    seen = (
+        f"Differences of pairs have exponent {own:.1f} along the embedding's axes and {turned:.1f} along the axes "
+        "farthest from normal:"
+    )
+    if not low <= own <= high:
+        return f"{seen} not normal along these axes, as where only order, sign and scale are open (theorem 6)."
+    if shape == "box":
+        return f"{seen} the pairs look normal, and the embedding fills a box, whose corners hold the axes."
+    if not low <= turned <= high:
+        return (
+            f"{seen} the pairs are not normal, but not along these axes. A model with similarity="
+            f"ascribo.Lp({max(1.0, turned):.0f}) could find theirs (theorem 6)."
+        )
+    return f"{seen} the pairs look normal in all directions, and leave a rotation open."
