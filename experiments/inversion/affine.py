@@ -23,8 +23,10 @@ __all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "run", "tab
 
 S, B, U = "sphere", "box", "unbounded"
 WIDE: dict[str, Any] = {"larger": 12, "longer": 2}
-CLOSE = "printed with a conditional of width 1; 0.05, the width of all others, is what gives the printed score"
-AS_PRINTED = "the loss itself is least at R² 0.92, see docs/identifiability.md"
+CLOSE = (
+    "printed with a conditional of width 1, with which the loss is least near R² 0.92; run with that of other rows"
+)
+AS_PRINTED = "as printed; the loss is least near R² 0.92, see docs/identifiability.md"
 SETTINGS = (
     Setting(S, "Uniform", "vMF(1)", S, "vMF", {3: 99.42, 2: 99.42}, matched=True, **WIDE),
     Setting(S, "Uniform", "vMF(10)", S, "vMF", {3: 99.86, 2: 99.86}),

@@ -1,8 +1,8 @@
 """Many latents: how far a matched model finds 10, 20 and 50 of them.
 
 Not in the papers' tables. Latents uniform on a sphere, von Mises-Fisher pairs, and a model that matches both
-(Zimmermann et al. 2021, theorem 2). The mixing has two layers, as in Zimmermann et al. (2020). The concentration is 20
-for each latent: wider pairs tell too little in many dimensions.
+(Zimmermann et al. 2021, theorem 2). The mixing has two layers, as in Zimmermann et al. (2020). The concentration is
+20 for each latent: wider pairs tell too little in many dimensions.
 """
 
 from __future__ import annotations

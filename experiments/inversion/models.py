@@ -72,6 +72,7 @@ class Setting:
     identified : whether theory, or the paper's own experiment, says that latents are found.
     larger, longer : times the batch and the training steps of other rows, where pairs tell little: vMF(1) in ten
         dimensions has 0.05 nats. Larger batches have no more negatives than others.
+    last : times the last steps of other rows, where large batches matter most.
     said : what else is to be said of the row.
     judged : False for a row that is shown beside the judged ones.
     """
@@ -86,6 +87,7 @@ class Setting:
     identified: bool = True
     larger: int = 1
     longer: int = 1
+    last: int = 1
     judged: bool = True
     said: str = ""
 
@@ -167,7 +169,7 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
     if case["last_steps"]:
         found = invert_process(
             processes,
-            steps=case["last_steps"],
+            steps=setting.last * case["last_steps"],
             batch_size=case["last_batch_size"],
             learning_rate=case["last_learning_rate"],
             temperature=1.0 if similarity.on_sphere else early.temperature,

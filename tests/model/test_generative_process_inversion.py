@@ -6,9 +6,9 @@ import torch
 
 import ascribo as asc
 from ascribo.networks.outputs import Sphere
-from ascribo.spaces.similarities import SquaredL2
+from ascribo.spaces.similarities import Dot, SquaredL2
 from ascribo.training.batch_source import DeviceSource
-from ascribo.training.generative_process_batches import ProcessSource, initial_temperature
+from ascribo.training.generative_process_batches import ProcessSource, best_temperature
 
 QUICK = dict(device="cpu", progress=False, batch_size=256)
 
@@ -128,10 +128,40 @@ def test_observations_of_batches_are_white_and_of_their_own_process():
     assert source.sampler(16)(torch.Generator().manual_seed(0)).shape == (2, 2, 16, 6)
 
 
-def test_the_initial_temperature_matches_outputs_of_variance_1():
-    made = box(conditional="normal", scale=0.02)
-    assert initial_temperature(made, SquaredL2()) == pytest.approx(2 * 0.02**2 * 12, rel=0.05)
-    assert initial_temperature(made, asc.Lp(1)) == pytest.approx(np.sqrt(2 / np.pi) * 0.02 * np.sqrt(12), rel=0.05)
+def test_the_best_temperature_has_the_least_loss():
+    wide = asc.simulate.process("sphere", dim=3, concentration=4.0)
+    assert best_temperature(wide, Dot()) == pytest.approx(1 / 4, rel=0.15)
+    made = box(conditional="normal", scale=0.05, dim=6)
+    found = best_temperature(made, SquaredL2())
+    assert found > 5 * 2 * 0.05**2 * 12  # far wider than the pairs: no negative is as near as a positive
+    z, near = (part / part.std(1, keepdim=True) for part in made.sample_pairs((1, 1024), 0))
+
+    def loss(temperature):
+        pull = (z - near).square().sum(-1) / temperature
+        push = (-torch.cdist(z, z).square() / temperature).logsumexp(-1)
+        return (pull + torch.logaddexp(push, -pull)).mean()
+
+    assert loss(found) < loss(found / 1.5) and loss(found) < loss(found * 1.5)
+
+
+def test_outputs_keep_the_variance_they_start_with(laplace):
+    assert laplace.embedding.std(1) == pytest.approx(np.ones((2, 3)), rel=0.25)
+
+
+def test_fewer_negatives_are_the_first_references():
+    made = box(conditional="normal")
+    few = ProcessSource([made], [0], widths=(8,), similarity=SquaredL2(), negatives=10)
+    z = few.embed(few.initial(), few.draw(0, 1, 40)[0].flatten(1, 2)).split(40, 1)
+    near = (z[0] - z[1]).square().sum(-1)
+    total = (-torch.cdist(z[0], z[0][:, :10]).square()).exp().sum(-1) + (-near).exp()
+    assert few.terms(z)[1].item() == pytest.approx(float(total.log().mean() - np.log(1.1)), rel=1e-4)
+
+
+def test_pairs_are_embedded_by_all_models(laplace):
+    reference, positive = laplace.embed_pairs(50, 3)
+    assert reference.shape == positive.shape == (2, 50, 3)
+    assert np.abs(reference - positive).mean() < 0.5 * reference.std()
+    np.testing.assert_array_equal(laplace.embed_pairs(50, 3)[0], reference)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +170,7 @@ def test_the_initial_temperature_matches_outputs_of_variance_1():
         (dict(similarity="dot"), "use output='sphere'"),
         (dict(output="torus"), "expected one of"),
         (dict(negatives="hard"), "expected one of"),
+        (dict(negatives=257), "from 1 to batch_size=256"),
         (dict(alpha=1.0), "above 0 and below 1"),
         (dict(steps=0), "at least 1"),
         (dict(temperature=0.0), "above 0"),

@@ -7,12 +7,12 @@ truth:
 
 - *Do seeds agree?* Encoders that start from other weights end with the same coordinates if these are identified,
   and with coordinates turned against each other if only a linear map is. So R² between seeds says whether anything
-  is found, and MCC between seeds whether it may be read coordinate by coordinate. In few dimensions turned coordinates
-  agree by chance (two dimensions: MCC 0.9 on average), so MCC is compared with that of random rotations.
+  is found, and MCC between seeds whether it may be read coordinate by coordinate. In few dimensions turned
+  coordinates agree by chance (two dimensions: MCC 0.9 on average), so it is compared with that of random rotations.
 - *Which theorem could hold?* The exponent β of the differences of positive pairs, by maximum likelihood
   (1: Laplace, 2: normal, 3 and more: lighter tails), along the embedding's own axes and along those that are
-  farthest from normal (independent component analysis). Where the first is 2 and the second is not, the pairs would identify the
-  axes, and the model's similarity does not use it.
+  farthest from normal (independent component analysis). Where the first is 2 and the second is not, the pairs would
+  identify the axes, and the model's similarity does not use it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ and the largest share of random rotations that may agree as well."""
 ROTATIONS = 200
 EXPONENTS = 0.3, 20.0
 """Smallest and largest exponent that is looked for; a uniform distribution has the largest."""
-NORMAL = 1.7, 2.4
-"""Exponents that count as normal: the edges of a box and imperfect encoders move them this far."""
+NORMAL = 1.3, 2.3
+"""Exponents that count as normal. The edges of a box and imperfect encoders move them: in the rows of Zimmermann et
+al. (2021) normal pairs had 1.5 to 2.0, Laplace ones up to 1.0 along their axes, those of exponent 3 from 2.4 on."""
 UNIFORM = 5.0
 """Exponents of a marginal from here on count as uniform."""
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from experiments.inversion import affine, permutation
+from experiments.inversion import affine, dimensions, permutation
 from experiments.inversion.models import make_process
 
-TINY = dict(dim=3, seeds=2, steps=30, batch_size=64, width=8, device="cpu", progress=False)
+TINY = dict(dim=3, seeds=2, steps=30, batch_size=64, width=8, last_steps=10, last_batch_size=64)
+TINY |= dict(device="cpu", progress=False)
 
 
 @pytest.mark.parametrize(("module", "chosen"), [(affine, [0, 6, 10]), (permutation, [1, 7])])
@@ -15,8 +16,18 @@ def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
     for row, k in zip(result["rows"], chosen, strict=True):
         assert row["printed"] == module.SETTINGS[k].printed[3]
         assert len(row["r2"]) == len(row["mcc"]) == len(row["supervised"]["r2"]) == 2
+        assert row["diagnosis"]["seeds"] == 2 and len(row["before_the_last_steps"]["r2"]) == 2
     (table,) = module.tables(result).values()
     assert len(table) == len(chosen) and (tmp_path / f"{result['experiment']}.png").exists()
+
+
+def test_more_latents(tmp_path):
+    small = dict(dims=[3], seeds=1, steps=60, batch_size=64, width=8, device="cpu", progress=False)
+    result = dimensions.run(tmp_path, **small)
+    (row,) = result["rows"]
+    assert len(row["r2_of_pieces"]) == 3 and row["r2_of_pieces"][-1] == row["r2"] and row["r2"][0] > 0.5
+    (table,) = dimensions.tables(result).values()
+    assert table["latents"].tolist() == [3] and (tmp_path / "inversion-dimensions.png").exists()
 
 
 def test_every_process_of_the_tables_can_be_made():
@@ -31,6 +42,7 @@ def row(setting, score, measure, identified=True, matched=True):
         "layers": 3,
         "printed": 99.0,
         "matched": matched,
+        "judged": True,
         "identified": identified,
         measure: score,
     }
@@ -51,3 +63,12 @@ def test_verdicts():
         row("c", [0.9], "mcc", identified=False),
     ]
     assert permutation.conclude({"protocol": full, "rows": rows})["summary"]["missed"] == ["c"]
+
+
+def test_a_wide_model_is_trained_in_two_stages(tmp_path):
+    small = dict(dim=3, seeds=1, steps=200, batch_size=256, width=16, supervised_steps=0, last_batch_size=256)
+    small |= dict(layers=[3], last_steps=30, device="cpu", progress=False)
+    (sphere,) = affine.run(tmp_path, settings=[3], **small)["rows"]
+    assert sphere["r2"][0] > 0.95 and sphere["temperatures"][0] < 0.2 and sphere["temperatures"][1] == 1
+    (box,) = permutation.run(tmp_path, settings=[4], **small)["rows"]
+    assert box["mcc"][0] > 0.95 and "diagnosis" not in box
