@@ -220,7 +220,7 @@ def _space(spaces: Any, name: str | None) -> str:
     known = [own for own, space in spaces.items() if space.contrastive]
     if name is None and len(known) == 1:
         return known[0]
-    if name not in known:
+    if name is None or name not in known:
         raise ValueError(f"space={name!r}: expected one of {known}, the spaces with positive pairs.")
     return name
 
@@ -247,8 +247,8 @@ def _independent(values: np.ndarray, random_state: int) -> np.ndarray:
 
     with warnings.catch_warnings():  # normal values have no such axes, and it does not settle
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return FastICA(whiten="unit-variance", random_state=random_state, max_iter=100, tol=1e-3).fit_transform(
-            values
+        return np.asarray(
+            FastICA(whiten="unit-variance", random_state=random_state, max_iter=100, tol=1e-3).fit_transform(values)
         )
 
 

@@ -66,9 +66,9 @@ def test_verdicts():
 
 
 def test_a_wide_model_is_trained_in_two_stages(tmp_path):
-    small = dict(dim=3, seeds=1, steps=200, batch_size=256, width=16, supervised_steps=0, last_batch_size=256)
-    small |= dict(layers=[3], last_steps=30, device="cpu", progress=False)
+    small = dict(dim=3, seeds=1, steps=300, batch_size=256, width=16, supervised_steps=0, last_batch_size=256)
+    small |= dict(layers=[2], last_steps=30, device="cpu", progress=False)
     (sphere,) = affine.run(tmp_path, settings=[3], **small)["rows"]
-    assert sphere["r2"][0] > 0.95 and sphere["temperatures"][0] < 0.2 and sphere["temperatures"][1] == 1
+    assert sphere["r2"][0] > 0.98 and sphere["temperatures"][0] < 0.2 and sphere["temperatures"][1] == 1
     (box,) = permutation.run(tmp_path, settings=[4], **small)["rows"]
-    assert box["mcc"][0] > 0.95 and "diagnosis" not in box
+    assert box["mcc"][0] > 0.97 and "diagnosis" not in box
