@@ -29,7 +29,7 @@ import ascribo as asc
 
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
 SIZES = ((10_000, 10), (10_000, 50), (10_000, 200), (10_000, 1_000), (100_000, 50), (100_000, 200), (1_000_000, 50))
-SESSIONS = (1, 2, 4, 8)
+SESSIONS = (1, 2)
 TRAINING = {"seeds": 1, "steps": 300, "penalty": 0.1, "random_state": 0, "n_jobs": 1, "device": "cpu"}
 
 
