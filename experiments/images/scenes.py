@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ from experiments.shared.pictures import pack_colours, unpack_colours
 from experiments.shared.results import write_json
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "nearest_others", "run", "tables"]
 
@@ -288,25 +291,22 @@ def _shown(values: Sequence[float]) -> str:
     return f"{100 * np.mean(values):.2f} ± {100 * np.std(values):.2f}"
 
 
-def draw(result: Mapping[str, Any]):
-    """Some images, and R² and MCC of every model beside the printed ones; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
-
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """R² and MCC of every model beside the printed ones; without axes, with some images above, as a figure."""
     rows = result["rows"]
-    shown = unpack_colours(rows[0]["shown"])
-    _, (top, below) = plt.subplots(2, 1, figsize=(8, 2 + 0.45 * len(rows)), layout="constrained")
-    top.imshow(np.concatenate(list(shown), 1))
-    top.set(xticks=[], yticks=[], title="scenes")
-    for k, row in enumerate(rows):
-        for m, score in enumerate(("r2", "mcc")):
-            at, colour = k + 0.3 * m - 0.15, figures.PALETTE[m]
-            below.scatter(100 * np.asarray(row[score]), [at] * len(row[score]), s=16, color=colour, zorder=3)
-            below.plot([row["printed"][m]] * 2, [at - 0.13, at + 0.13], color=colour, linewidth=1.2)
-    below.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=7)
-    below.invert_yaxis()
-    below.set(xlabel="R² (blue) and MCC (second colour) in percent; lines: printed")
-    figures.tidy(below)
-    return below
+    if ax is None:
+        figure = figures.new_figure((8, 2.6 + 0.4 * len(rows)))
+        grid = figure.add_gridspec(2, 1, height_ratios=(1, 0.3 * len(rows)))
+        figures.image_grid(unpack_colours(rows[0]["shown"])[None] / 255, figure.add_subplot(grid[0]))
+        ax = figure.add_subplot(grid[1])
+    names = [row["name"] for row in rows]
+    series: dict[str, dict[str, Any]] = {}
+    for k, (score, name) in enumerate((("r2", "R²"), ("mcc", "MCC"))):
+        own = [(row["name"], 100 * value) for row in rows for value in row[score]]
+        series[name] = {"group": [g for g, _ in own], "value": [v for _, v in own], "lane": k}
+        printed = [row["printed"][k] for row in rows]
+        series[f"{name}, printed"] = {"group": names, "value": printed, "lane": k, "marker": "|"}
+    return figures.dots(series, names, ax, label="percent")
 
 
 run = experiment(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,9 @@ from experiments.images.sprite_scores import (
 from experiments.shared.results import write_json
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FULL", "PUBLISHED", "QUICK", "cases", "conclude", "draw", "run", "tables"]
 
@@ -255,24 +258,28 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     return shown
 
 
-def draw(result: Mapping[str, Any]):
-    """Every score against α, for both kinds of pairs; returns a matplotlib axis."""
-    from matplotlib import pyplot as plt
-
+def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Every score against α, for both kinds of pairs, a dot for each model; into axes only the first score."""
     table = _table(result)
-    table = table[table["name"].str.startswith("AU") & table["data"].isin(["LAP", "UNI"])]
-    figure, axes = plt.subplots(2, 3, figsize=(9, 5), layout="constrained")
-    for axis, score in zip(axes.flat, (name for name in SCORES if name in table), strict=False):
-        for k, (data, own) in enumerate(table.groupby("data", sort=False)):
-            weight = -np.log10(1 - own["alpha"].astype(float))
-            axis.scatter(weight + 0.06 * k, 100 * own[score], s=14, color=figures.PALETTE[k], label=data)
-            medians = own.assign(at=weight).groupby("at")[score].median()
-            axis.plot(medians.index + 0.06 * k, 100 * medians, color=figures.PALETTE[k], linewidth=1)
-        axis.set(title=score, ylabel="percent", xlabel="-log₁₀(1 - α)")
-        figures.tidy(axis)
-    axes[0, 0].legend()
-    figure.suptitle("Scores of L_AU(α, 1) on sprites: every model a dot, medians a line")
-    return axes[0, 0]
+    table = table.loc[table["name"].str.startswith("AU") & table["data"].isin(["LAP", "UNI"])]
+    scores = [name for name in SCORES if name in table]
+    if ax is not None:
+        return _panel(table, scores[0], ax)
+    figure = figures.new_figure((11, 6))
+    grid = figure.add_gridspec(2, 3)
+    drawn = [_panel(table, score, figure.add_subplot(grid[k // 3, k % 3])) for k, score in enumerate(scores[:6])]
+    return drawn[0]
+
+
+def _panel(table: pd.DataFrame, score: str, ax: Axes) -> Axes:
+    groups = [f"{alpha:g}" for alpha in sorted(table["alpha"].astype(float).unique())]
+    series = {
+        str(data): {"group": [f"{alpha:g}" for alpha in own["alpha"].astype(float)], "value": 100 * own[score]}
+        for data, own in table.groupby("data", sort=False)
+    }
+    ax = figures.dots(series, groups, ax, label="percent", upright=True, title=score)
+    ax.set_xlabel("α")
+    return ax
 
 
 run = experiment(

@@ -132,7 +132,7 @@ def test_units_of_an_nwb_file_are_counted_in_bins(tmp_path, fails):
     ("options", "message"),
     [
         (["--follow", "position=x", "--nuisance", "positon"], "did you mean 'position'"),
-        (["--time", "rest:1", "--bin-size", "0.1"], "bin_size is for files ending in .nwb"),
+        (["--time", "rest:1", "--bin-size", "0.1"], "shorter than the interval between samples"),
         (["--follow", "position=x,q"], "'q'"),
         (["--follow", "position=x", "--circular", "anlge"], "--circular anlge"),
         (["--follow", "position=x", "--period", "360"], "--period 360"),

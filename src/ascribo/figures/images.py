@@ -19,7 +19,8 @@ def image_grid(
 ) -> Axes:
     """Draw many small images in one grid, such as saliency maps or the training examples put first.
 
-    images : (row, column, height, width); each is drawn on a scale of its own. rows : a name for each row.
+    images : (row, column, height, width); each is drawn on a scale of its own. Or (row, column, height, width, 3),
+        colours from 0 to 1. rows : a name for each row.
     signed : scores with a sign, red above zero and blue below; else from black to white.
     ax : the axes to draw into; None: those of a new figure.
 
@@ -31,17 +32,19 @@ def image_grid(
     ['saliency', 'deeplift']
     """
     values = np.asarray(images, dtype=float)
-    if values.ndim != 4:
-        raise ValueError(f"images have shape {values.shape}: expected (row, column, height, width).")
-    largest = np.abs(values).max((2, 3), keepdims=True)
-    values = np.pad(
-        values / np.where(largest > 0, largest, 1), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan
-    )
-    lines, columns, height, width = values.shape
+    coloured = values.ndim == 5 and values.shape[-1] == 3
+    if values.ndim != 4 and not coloured:
+        raise ValueError(f"images have shape {values.shape}: expected (row, column, height, width[, 3]).")
+    if not coloured:
+        largest = np.abs(values).max((2, 3), keepdims=True)
+        values = values / np.where(largest > 0, largest, 1)
+    edge = ((0, 0), (0, 0), (0, 1), (0, 1), (0, 0))[: values.ndim]
+    values = np.pad(values, edge, constant_values=1.0 if coloured else np.nan)
+    lines, columns, height, width = values.shape[:4]
     ax = new_axes(ax, (0.8 + 0.6 * columns, 0.4 + 0.6 * lines))
-    whole = values.transpose(0, 2, 1, 3).reshape(lines * height, columns * width)
+    whole = values.swapaxes(1, 2).reshape(lines * height, columns * width, *values.shape[4:])
     ax.imshow(
-        np.ma.masked_invalid(whole),
+        whole.clip(0, 1) if coloured else np.ma.masked_invalid(whole),
         cmap="RdBu_r" if signed else "gray",
         vmin=-1 if signed else 0,
         vmax=1,
