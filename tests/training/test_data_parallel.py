@@ -115,4 +115,4 @@ def test_a_batch_that_cannot_be_shared_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("RANK", "1")
     with pytest.raises(ValueError, match="batch_size=64 cannot be shared by 3 processes: use a multiple of 3"):
-        data_parallel.SharedBatches.draw(None, 0, 1, 64)  # type: ignore[arg-type]
+        data_parallel.SharedBatches.draw_index(None, 0, 1, 64)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..support.names import first_few, plural
+from .mapped_files import release
 from .standardised_channels import chunk_bounds, time_chunks
 
 __all__ = ["Rows", "as_stored", "exact_in_float32", "needs_float64"]
@@ -36,7 +37,13 @@ def as_stored(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
     >>> as_stored(wanders, ["a"]).dtype, as_stored(wanders + 1e7, ["a"]).dtype
     (dtype('float32'), dtype('float64'))
     """
-    double = needs_float64(lambda a, b: values[a:b], values.shape, values.dtype)
+
+    def rows(a: int, b: int) -> np.ndarray:
+        part = np.array(values[a:b])
+        release(values[a:b])
+        return part
+
+    double = needs_float64(rows, values.shape, values.dtype)
     dtype = np.dtype(np.float64 if double else np.float32)
     shared = values.dtype == dtype and values.flags.c_contiguous
     X = np.asarray(values) if shared else np.empty(values.shape, dtype=dtype)

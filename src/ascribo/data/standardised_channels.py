@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .mapped_files import release, take_rows
+
 __all__ = [
     "StandardisedChannels",
     "are_counts",
@@ -43,8 +45,8 @@ class StandardisedChannels:
 
     raw : (time, channel) float32 or float64, memory-mapped as a rule. mean, scale : (channel,) of the same type.
 
-    Rows are read when they are asked for. Batches are uniform over time, so the first steps of a training read a
-    file in random order: slow from a cold disk, at the speed of memory once it is in the system's cache.
+    Rows are read when they are asked for, those of a memory-mapped file in the order of the file. Batches are
+    uniform over time, so the first steps of a training are slow if the file is not in the system's cache.
 
     Examples
     --------
@@ -79,10 +81,9 @@ class StandardisedChannels:
         """The rows of time steps (...,) or of a slice, standardised: (..., channel) float32."""
         if isinstance(index, slice):
             rows = np.array(self.raw[index])
-        elif self.raw.flags.c_contiguous:
-            rows = self.raw.take(index.numpy(), axis=0)
-        else:  # `take` would copy the whole into C order first
-            rows = self.raw[index.numpy()]
+            release(self.raw[index])
+        else:
+            rows = take_rows(self.raw, index.numpy().ravel()).reshape(*index.shape, -1)
         return torch.from_numpy(rows).sub_(self.mean).div_(self.scale).float()
 
     def to(self, device: torch.device | str) -> StandardisedChannels | Tensor:
@@ -197,8 +198,15 @@ def chunk_bounds(steps: int, channels: int) -> Iterator[tuple[int, int]]:
 
 
 def time_chunks(X: np.ndarray) -> Iterator[slice]:
-    """Slices of time that cover X (time, channel), each of a bounded number of entries."""
-    return (slice(*bounds) for bounds in chunk_bounds(len(X), X.shape[1]))
+    """Slices of time that cover X (time, channel), each of a bounded number of entries.
+
+    Of a memory-mapped file what has been looked at is given back (`ascribo.data.mapped_files`).
+    """
+    for bounds in chunk_bounds(len(X), X.shape[1]):
+        try:
+            yield slice(*bounds)
+        finally:
+            release(X[slice(*bounds)])
 
 
 def _sum_over_time(X: np.ndarray, centre: np.ndarray, power: int) -> np.ndarray:
@@ -213,6 +221,7 @@ def _sum_over_time(X: np.ndarray, centre: np.ndarray, power: int) -> np.ndarray:
         own = X[start : start + rows]
         part = space[1 : len(own) + 1]
         part[:] = own
+        release(own)
         part -= centre
         if power == 2:
             np.square(part, out=part)

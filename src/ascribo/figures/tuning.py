@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from ..data.recording import Recording
+from ..data.standardised_channels import time_chunks
 from .style import FAINT, PALETTE, SEQUENTIAL, colorbar, new_axes, sequential, tidy
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def tuning_curve(
         raise ValueError(f"no channel is called {channel!r}.")
     if variable not in recording.variables:
         raise ValueError(f"the recording has no variable {variable!r}; it has {list(recording.variables)}.")
-    rates: Any = pd.Series(recording.X[:, recording.channel_names.index(channel)])
+    place = recording.channel_names.index(channel)
+    rates: Any = pd.Series(np.concatenate([recording.X[rows, place].copy() for rows in time_chunks(recording.X)]))
     column: pd.Series = recording.variables[variable].reset_index(drop=True)  # type: ignore[assignment]
     half = np.arange(len(rates)) < len(rates) // 2
     ax = new_axes(ax, (3.2, 2.4))

@@ -145,19 +145,27 @@ class Embedder:
         index: np.ndarray | None = None,
     ) -> Iterator[Tensor]:
         """`embed`, some time steps after the other: (seed, some, dim) each."""
-        first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
+        first, last = None, None
+        if self.window > 1:
+            first, last = (torch.from_numpy(edge).to(X.device) for edge in segment_bounds(epochs))
         every = torch.arange(len(X)) if index is None else torch.from_numpy(index)
         seeds = len(next(iter(parameters.values())))
         for part in every.to(X.device).split(TIME_STEPS_AT_ONCE["cuda" if X.is_cuda else "cpu"]):
             x = self.gather(X, part, first, last)
             yield self(parameters, x.expand(seeds, *x.shape))
 
-    def gather(self, X: Tensor | StandardisedChannels, index: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        """Inputs at time steps `index`: (..., channel), or (..., channel, window) clamped to the segment."""
+    def gather(
+        self, X: Tensor | StandardisedChannels, index: Tensor, first: Tensor | None, last: Tensor | None
+    ) -> Tensor:
+        """Inputs at time steps `index`: (..., channel), or (..., channel, window) clamped to the segment.
+
+        first, last : (time,), the bounds of each time step's segment, for a window.
+        """
         if self.window == 1 and isinstance(X, Tensor):
             return nn.functional.embedding(index, X)  # whole rows: four times as fast as X[index] on a CPU
         if self.window == 1:
             return X[index]
+        assert first is not None and last is not None
         offsets = torch.arange(self.window, device=index.device) - self.window // 2
         around = (index[..., None] + offsets).clamp(first[index][..., None], last[index][..., None])
         return X[around].transpose(-1, -2)

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.ndimage import gaussian_filter
 
+from ..data.mapped_files import release
 from ..data.recording import Recording
 from ..data.standardised_channels import time_chunks
 from ..spaces.base import Space
@@ -110,6 +111,7 @@ def envelope(X: np.ndarray, bins: int) -> np.ndarray:
         starts = edges[first:last] - edges[first]
         for k, extreme in enumerate((np.minimum, np.maximum)):
             out[k, :, first:last] = extreme.reduceat(part, starts, axis=0).T
+        release(part)
         first = last
     return out
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..attribution.maps import AttributionMaps
+from ..data.mapped_files import take_rows
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
@@ -200,7 +201,7 @@ def _pictures(
     arrays["bin_time"] = recording.time[starts].astype(np.float64)
 
     few = evenly(len(rows), int(np.clip(ACTIVITY_ENTRIES // channels, 100, len(rows))))
-    arrays["activity"], arrays["activity_range"] = quantise(np.asarray(recording.X[rows[few]]).T)
+    arrays["activity"], arrays["activity_range"] = quantise(take_rows(recording.X, rows[few]).T)
     arrays["activity_points"] = few.astype(np.uint32)
     arrays["points"] = np.ascontiguousarray(z.T, dtype=np.float32)
     arrays["point_time"] = recording.time[rows].astype(np.float64)

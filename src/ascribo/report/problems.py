@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..attribution.maps import AttributionMaps
+from ..data.mapped_files import take_rows
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
@@ -189,7 +190,7 @@ def _of_the_recording(model: ContrastiveEmbedding, recording: Recording) -> Iter
             "Check that they were connected.",
         )
     index = evenly(len(recording), ROWS)
-    X = recording.X[index]
+    X = take_rows(recording.X, index)
     commonest = np.median(X, axis=0)
     silent = [
         recording.channel_names[k] for k in np.flatnonzero((X == commonest).mean(0) > 0.99) if len(index) > 200
@@ -315,7 +316,7 @@ def variables_that_lag(spaces: Mapping[str, Space], recording: Recording) -> lis
 
 def _leading(X: np.ndarray, index: np.ndarray, most: int = 10) -> np.ndarray:
     """Leading principal components of the standardised channels, of at most 500, at some time steps: (n, k)."""
-    part = np.asarray(X[index][:, evenly(X.shape[1], 500)], dtype=np.float64)
+    part = np.asarray(take_rows(X, index)[:, evenly(X.shape[1], 500)], dtype=np.float64)
     part = (part - part.mean(0)) / np.where(part.std(0) > 0, part.std(0), 1)
     _, vectors = np.linalg.eigh(part.T @ part)
     return part @ vectors[:, -most:]

@@ -12,6 +12,7 @@ from threading import RLock
 import numpy as np
 from scipy import stats
 
+from ..data.mapped_files import release, take_rows
 from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..data.standardised_channels import limit_time_steps
@@ -122,7 +123,10 @@ def ask_spaces(
     known = np.all([space.known(table) for space in asked.values()], axis=0)
     notes: list[Note] = []
     variables = make_variables(table, asked, known, first, notes)
-    scores = normal_scores(recording.X[as_slice(used)])
+    rows = as_slice(used)
+    own = recording.X[rows] if isinstance(rows, slice) else take_rows(recording.X, used)
+    scores = normal_scores(own)
+    release(own)
     seen = None if view is None else components(view[used], view.shape[1])
     noisy = {note.space for note in notes if note.kind == "measured with error"}
     everything = _Everything(variables, known, first, last, scores, seen, flips, noisy)

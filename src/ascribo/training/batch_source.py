@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -54,7 +54,7 @@ class Source(Protocol):
         """The parameters before training, by name."""
         ...
 
-    def draw(self, start: int, steps: int, batch: int) -> Sequence[Any]:
+    def draw(self, start: int, steps: int, batch: int) -> Iterable[Any]:
         """The batches of training steps start, start + 1, ..., drawn on the host: one for each of `steps` steps.
 
         They must depend on `seeds` and `start` alone, so that a run that was interrupted draws the same again.

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .objective import Loss
 from .random_numbers import Noise
-from .recording_batches import RecordingSource
+from .recording_batches import Batch, RecordingSource
 
 __all__ = ["RankLost", "SharedBatches", "agreed", "from_first_rank", "rank", "ranks"]
 
@@ -139,15 +139,15 @@ class SharedBatches(RecordingSource):
         super().__init__(*args, **kwargs)
         self._loss.gather = _Gather.apply
 
-    def draw(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
+    def draw_index(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
         """See `Source`."""
         if batch % ranks():
             raise ValueError(
                 f"batch_size={batch} cannot be shared by {ranks()} processes: use a multiple of {ranks()}."
             )
-        return [one.chunk(ranks(), 2)[rank()] for one in super().draw(start, steps, batch)]
+        return [one.chunk(ranks(), 2)[rank()] for one in super().draw_index(start, steps, batch)]
 
-    def loss(self, parameters: Mapping[str, Tensor], batch: Tensor, weight: Tensor, noise: Noise | None) -> Loss:
+    def loss(self, parameters: Mapping[str, Tensor], batch: Batch, weight: Tensor, noise: Noise | None) -> Loss:
         """See `Source`. The losses are those of the whole batch, and so are the gradients of the total."""
         own = {name: _Replicate.apply(value) for name, value in parameters.items()}
         share = None if noise is None else _ShareOfNoise(noise, len(self._loss.references))

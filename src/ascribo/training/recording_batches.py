@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..data.mapped_files import is_mapped
 from ..data.segments import segment_bounds
 from ..networks.model_stack import Embedder
 from ..spaces.device_pairs import DeviceSampler
 from .objective import Loss, RegularizedLoss
 from .random_numbers import Noise
+from .read_ahead import Reading, read_ahead
 from .training_problem import Problem
 
-__all__ = ["RecordingSource"]
+__all__ = ["Batch", "RecordingSource"]
+
+Batch = Tensor | Reading
+"""Time steps, (model, row, batch); of a recording in a file, with their channels, which are being read."""
 
 
 class RecordingSource:
@@ -61,13 +66,16 @@ class RecordingSource:
         self.X = first.X.to(self.device)
         if len(apart) > 1:  # a single recording is not copied: it may be large
             self.X = torch.cat([problem.X.to(self.device)[:] for problem in apart])
-        bounds = [[e + s for e in segment_bounds(p.segments)] for p, s in zip(apart, self.starts, strict=False)]
-        self._edges = [self._tensor(np.concatenate(edge)) for edge in zip(*bounds, strict=True)]
+        self.embedder = Embedder(first.module, first.spaces)
+        self._edges: list[Tensor | None] = [None, None]
+        if self.embedder.window > 1:
+            own = zip(apart, self.starts, strict=False)
+            bounds = [[e + s for e in segment_bounds(p.segments)] for p, s in own]
+            self._edges = [self._tensor(np.concatenate(edge)) for edge in zip(*bounds, strict=True)]
         self._targets = {
             name: self._tensor(np.concatenate([problem.targets[name] for problem in self.problems]))
             for name in first.targets
         }
-        self.embedder = Embedder(first.module, first.spaces)
         self._loss = RegularizedLoss(self.embedder, first.spaces, first.objectives, first.pairs.rows, exact_penalty)
 
     @property
@@ -84,8 +92,16 @@ class RecordingSource:
         """See `Source`."""
         return self.embedder.initial(self.problems[0].module, [seed for (seed,) in self.seeds])
 
-    def draw(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
-        """See `Source`."""
+    def draw(self, start: int, steps: int, batch: int) -> Iterable[Batch]:
+        """See `Source`. Channels in a file are read ahead of the steps that need them."""
+        index = self.draw_index(start, steps, batch)
+        if isinstance(self.X, Tensor) or not is_mapped(self.X.raw):
+            return index
+        size = index[0].numel() * self.X.shape[1] * self.embedder.window * self.X.dtype.itemsize
+        return read_ahead(index, lambda one: self.inputs(self._loss.ordered(one)), size)
+
+    def draw_index(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
+        """The time steps of the batches of some training steps: (model, row, batch) each."""
         each = zip(self.which, self.seeds, strict=True)
         draws = [
             self.problems[k].pairs.draw(np.random.default_rng([seed, start]), steps, batch) for k, (seed,) in each
@@ -100,9 +116,12 @@ class RecordingSource:
         pairs = [problem.pairs for problem in self.problems]
         return partial(DeviceSampler(pairs, self.lengths, self._tensor(self.which)).draw, batch)
 
-    def loss(self, parameters: Mapping[str, Tensor], batch: Tensor, weight: Tensor, noise: Noise | None) -> Loss:
+    def loss(self, parameters: Mapping[str, Tensor], batch: Batch, weight: Tensor, noise: Noise | None) -> Loss:
         """See `Source`."""
-        x = self.inputs(self._loss.ordered(batch))
+        if isinstance(batch, Reading):
+            batch, x = batch.index, batch.inputs()
+        else:
+            x = self.inputs(self._loss.ordered(batch))
         goals = {name: goal[batch[:, self._loss.rows[name][0]]] for name, goal in self._targets.items()}
         return self._loss(parameters, x, goals, weight, noise)
 

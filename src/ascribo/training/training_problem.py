@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor, nn
 
-from ..data.standardised_channels import StandardisedChannels
+from ..data.standardised_channels import StandardisedChannels, time_chunks
 from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from .objective import Objective
@@ -40,7 +40,12 @@ class Problem:
         """A hash of model and data."""
         parts = (dict(self.spaces), list(self.objectives), self.module)
         digest, X = hashlib.sha256(repr(parts).encode()), self.X
-        data = [X.cpu().numpy()] if isinstance(X, Tensor) else [X.raw, X.mean.numpy(), X.scale.numpy()]
+        if isinstance(X, Tensor):
+            data = [X.cpu().numpy()]
+        else:
+            for rows in time_chunks(X.raw):
+                digest.update(np.ascontiguousarray(X.raw[rows]).data)
+            data = [X.mean.numpy(), X.scale.numpy()]
         arrays = [*data, self.segments, *self.targets.values(), *self.pairs.uniform]
         for positive in self.pairs.positive.values():
             arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]

@@ -1,0 +1,72 @@
+"""Memory-mapped arrays, read so that the process keeps hold of little of the file.
+
+A part of a mapped file that has been looked at counts as memory of the process until the mapping or the process
+ends, though the system may take it back when others need room. A pass over a file of 8 GB therefore looks like 8 GB
+of memory: in a job on a cluster, which has a limit, and for whoever watches it. So what has been read is given back
+here, a part at a time. It stays in the system's own cache, from which it is there again at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ..support.memory import bytes_mapped
+
+__all__ = ["is_mapped", "release", "take_rows"]
+
+AROUND = 2**16
+"""Bytes around a row that the system maps together with it."""
+
+
+def is_mapped(X: np.ndarray) -> bool:
+    """Whether an array lies in a memory-mapped file, from which it can be read again at any time."""
+    return _mapping(X) is not None
+
+
+def release(X: np.ndarray) -> None:
+    """Give back the memory that an array from a mapped file takes, or a part of it such as X[a:b].
+
+    The array stays as it is: what is looked at again is read again. Nothing happens to other arrays.
+    """
+    if (found := _mapping(X)) is None or not X.size:
+        return
+    memmap, mapping = found
+    first, stop = byte_bounds(X)
+    origin = byte_bounds(memmap)[0] - memmap.offset % mmap.ALLOCATIONGRANULARITY  # where the mapping begins
+    # what was mapped around it goes, too: it would add up
+    start = max(0, first - origin - AROUND) // AROUND * AROUND
+    mapping.madvise(mmap.MADV_DONTNEED, start, min(stop - origin + AROUND, len(mapping)) - start)
+
+
+def take_rows(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """X[rows], a copy (n, channel), for rows (n,) in any order, of an array (time, channel).
+
+    Of a mapped file they are read in the order of the file, some at a time, and given back.
+
+    >>> take_rows(np.array([[1.0], [2.0], [3.0]]), np.array([2, 0, 2])).ravel()
+    array([3., 1., 3.])
+    """
+    if not is_mapped(X):
+        return X.take(rows, axis=0) if X.flags.c_contiguous else X[rows]  # `take` would copy the whole into C order
+    order = np.argsort(rows, kind="stable")
+    out = np.empty((len(rows), *X.shape[1:]), X.dtype)
+    each = max(1, bytes_mapped() // (AROUND + X.strides[0]))
+    for start in range(0, len(rows), each):
+        some = order[start : start + each]
+        out[some] = X[rows[some]]
+        release(X[rows[some[0]] : rows[some[-1]] + 1])
+    return out
+
+
+def _mapping(X: np.ndarray) -> tuple[np.memmap, mmap.mmap] | None:
+    """The whole memory map that an array is a part of, if what is in memory is no more than a copy of the file."""
+    base: object = X
+    while isinstance(base, np.ndarray) and isinstance(base.base, np.ndarray):
+        base = base.base
+    if not isinstance(base, np.memmap) or not isinstance(base.base, mmap.mmap):
+        return None
+    # changes of a copy-on-write map are in memory alone
+    return (base, base.base) if base.mode != "c" and hasattr(mmap, "MADV_DONTNEED") else None
