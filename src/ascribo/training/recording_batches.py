@@ -119,10 +119,10 @@ class RecordingSource:
     def loss(self, parameters: Mapping[str, Tensor], batch: Batch, weight: Tensor, noise: Noise | None) -> Loss:
         """See `Source`."""
         if isinstance(batch, Reading):
-            batch, x = batch.index, batch.inputs()
+            index, x = batch.index, batch.inputs()
         else:
-            x = self.inputs(self._loss.ordered(batch))
-        goals = {name: goal[batch[:, self._loss.rows[name][0]]] for name, goal in self._targets.items()}
+            index, x = batch, self.inputs(self._loss.ordered(batch))
+        goals = {name: goal[index[:, self._loss.rows[name][0]]] for name, goal in self._targets.items()}
         return self._loss(parameters, x, goals, weight, noise)
 
     def inputs(self, index: Tensor) -> Tensor:
