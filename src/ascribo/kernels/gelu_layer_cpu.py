@@ -10,6 +10,8 @@ out.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -20,6 +22,8 @@ __all__ = ["gelu_pair"]
 
 times_slope = torch.ops.aten.gelu_backward
 """times_slope(x, a) = x · gelu'(a)."""
+LOG2_OF_NORMAL = -0.5 * math.log2(math.e)
+"""exp(-a²/2) is 2 to the power of this times a²: a CPU's exp2 takes a third of the time of its exp."""
 
 
 def gelu_pair(values: Tensor, tangents: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,18 +42,21 @@ class _GeluPair(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values, tangents, weight, bias):
         a, s = torch.baddbmm(bias[..., None], weight, values), weight @ tangents
-        ctx.save_for_backward(values, tangents, weight, a, s)
-        return torch.nn.functional.gelu(a), times_slope(s, a[..., : s.shape[-1]])
+        near = a[..., : s.shape[-1]]
+        slope = times_slope(torch.ones_like(near), near)  # used three times, here and in the backward pass
+        ctx.save_for_backward(values, tangents, weight, a, s, slope)
+        return torch.nn.functional.gelu(a), s * slope
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gv, gt):
-        values, tangents, weight, a, s = ctx.saved_tensors
-        near = a[..., : s.shape[-1]]
-        to_a, to_s = times_slope(gv, a), times_slope(gt, near)
-        square = near.square()
-        curvature = torch.exp(-0.5 * square).mul_(square.neg_().add_(2)).mul_(s).mul_(gt)
-        to_a[..., : s.shape[-1]].add_(curvature, alpha=DENSITY)
+        values, tangents, weight, a, s, slope = ctx.saved_tensors
+        first, others = slice(s.shape[-1]), slice(s.shape[-1], None)  # the values with a tangent, and those without
+        square = a[..., first].square()
+        curvature = torch.exp2(square * LOG2_OF_NORMAL).mul_(square.neg_().add_(2)).mul_(s).mul_(gt)
+        to_a, to_s = torch.empty_like(a), gt * slope
+        torch.mul(gv[..., first], slope, out=to_a[..., first]).add_(curvature, alpha=DENSITY)
+        times_slope.grad_input(gv[..., others], a[..., others], grad_input=to_a[..., others])
         to_values, to_tangents = (
             weight.mT @ g if needed else None for g, needed in zip((to_a, to_s), ctx.needs_input_grad, strict=False)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -14,8 +15,8 @@ __all__ = ["log_sum_exp"]
 
 PAIRS_AT_ONCE = 2**20
 """Largest number of pairs (reference, negative) that are computed at once: they should stay in a CPU's cache."""
-LOWEST = -80.0
-"""Least exponent taken: exp(-80) is nothing beside 1, and below -87 a CPU's exp is ten times slower."""
+LOWEST = -115.0
+"""Least power of two taken: 2^-115 is nothing beside 1, and below 2^-126 a CPU's exp2 takes twice as long."""
 
 
 class _LogSumExp(torch.autograd.Function):
@@ -31,7 +32,7 @@ class _LogSumExp(torch.autograd.Function):
             part = slice(start, start + rows)
             logits = _logits(terms, reference[:, part], negatives)
             largest = logits.amax(-1, keepdim=True)
-            total = logits.sub_(largest).clamp_min_(LOWEST).exp_().sum(-1, keepdim=True)
+            total = _exp_(logits.sub_(largest)).sum(-1, keepdim=True)
             out[:, part] = (largest + total.log()).squeeze(-1)
         ctx.save_for_backward(reference, negatives, out)
         ctx.terms, ctx.rows = terms, rows
@@ -45,12 +46,17 @@ class _LogSumExp(torch.autograd.Function):
         for start in range(0, reference.shape[1], ctx.rows):
             part = slice(start, start + ctx.rows)
             weight = _logits(ctx.terms, reference[:, part], negatives).sub_(out[:, part].unsqueeze(-1))
-            weight = weight.clamp_min_(LOWEST).exp_().mul_(gradient[:, part].unsqueeze(-1))
+            weight = _exp_(weight).mul_(gradient[:, part].unsqueeze(-1))
             for similarity, where in ctx.terms:
                 a, b = similarity.pull(weight, reference[:, part, where], negatives[..., where])
                 to_reference[:, part, where] += a
                 to_negatives[..., where] += b
         return to_reference, to_negatives, None
+
+
+def _exp_(exponents: Tensor) -> Tensor:
+    """The exponential, in place. As a power of two it takes a CPU less than half the time of torch's own."""
+    return exponents.mul_(math.log2(math.e)).clamp_min_(LOWEST).exp2_()
 
 
 def _logits(terms: Sequence[Term], reference: Tensor, other: Tensor) -> Tensor:
