@@ -94,7 +94,7 @@ lowest:
 	cd build && lowest-env/bin/python ../scripts/core_check.py
 
 # Known vulnerabilities of what is installed; what could not be checked is a failure.
-audit: .venv
+audit:
 	$(PYTHON) -m venv build/audit-env
 	build/audit-env/bin/python -m pip install --quiet pip-audit
 	build/audit-env/bin/python scripts/audit.py

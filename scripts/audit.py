@@ -20,16 +20,23 @@ def judge(found: dict[str, Any]) -> list[str]:
 
     >>> judge({"dependencies": [{"name": "a", "version": "1", "vulns": []}]})
     []
-    >>> judge({"dependencies": [{"name": "a", "skip_reason": "not found"}]})
-    ['a was not checked: not found']
-    >>> judge({"dependencies": []})
-    ['nothing was checked']
+    >>> skipped = {"name": "a", "skip_reason": "not found"}
+    >>> judge({"dependencies": [skipped, {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1"}]}]})
+    ['a was not checked: not found', 'b 2: PYSEC-1']
+    >>> judge({"dependencies": [skipped, skipped]})[0]
+    'none of 2 packages was checked (not found): can the database of vulnerabilities be reached from here?'
     """
     packages = found.get("dependencies", [])
+    if all("skip_reason" in one for one in packages):
+        why = packages[0]["skip_reason"] if packages else "pip-audit found none"
+        return [
+            f"none of {len(packages)} packages was checked ({why}): can the database of vulnerabilities be reached "
+            "from here?"
+        ]
     wrong = [f"{one['name']} was not checked: {one['skip_reason']}" for one in packages if "skip_reason" in one]
     for one in packages:
         wrong += [f"{one['name']} {one['version']}: {own['id']}" for own in one.get("vulns", [])]
-    return wrong if packages else ["nothing was checked"]
+    return wrong
 
 
 def main() -> int:
@@ -44,7 +51,8 @@ def main() -> int:
     wrong = judge(found)
     for line in wrong:
         print(line)
-    print(f"{len(found.get('dependencies', []))} packages, {len(wrong)} of them vulnerable or not checked")
+    number = len(found.get("dependencies", []))
+    print("FAILED" if wrong else f"{number} packages without known vulnerabilities")
     return 1 if wrong else 0
 
 

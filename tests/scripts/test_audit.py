@@ -17,4 +17,8 @@ def test_what_was_skipped_is_a_failure():
         "b was not checked: no answer"
     ]
     assert audit.judge({"dependencies": [{**good, "vulns": [{"id": "X-1"}]}]}) == ["a 1: X-1"]
-    assert audit.judge({}) == ["nothing was checked"]
+    skipped = {"name": "b", "skip_reason": "no answer"}
+    assert audit.judge({"dependencies": [skipped, skipped]})[0].startswith(
+        "none of 2 packages was checked (no answer)"
+    )
+    assert audit.judge({})[0].startswith("none of 0 packages was checked")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,34 +145,3 @@ def test_files_of_others_and_damage_are_named(tmp_path):
         with pytest.raises(ValueError, match=said):
             checkpoints.remember(tmp_path, "seeds", [1])
         assert file.read_text() == content
-
-
-def test_workers_end_with_the_process_that_started_them(tmp_path):
-    """Killed at once, it cannot tell them to stop."""
-    code = f"""
-import os, time
-from pathlib import Path
-from ascribo.support.compute import in_processes
-
-def work(k):
-    Path({str(tmp_path)!r}, str(os.getpid())).touch()
-    time.sleep(60)
-
-if __name__ == "__main__":
-    in_processes(work, [(0,), (1,)], 2)
-"""
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    parent = subprocess.Popen([sys.executable, script], cwd=tmp_path)
-    workers = _wait_for(lambda: [int(f.name) for f in tmp_path.iterdir() if f.name.isdigit()], 2)
-    parent.kill()
-    parent.wait()
-    alive = _wait_for(lambda: [pid for pid in workers if not Path(f"/proc/{pid}").exists()], 2)
-    assert sorted(alive) == sorted(workers)
-
-
-def _wait_for(found, number, seconds=60):
-    began = time.monotonic()
-    while len(found()) < number and time.monotonic() - began < seconds:
-        time.sleep(0.1)
-    return found()

@@ -86,6 +86,9 @@ def _sweep(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://node1:8786: its workers compute"
     )
+    sweep.add_argument(
+        "--stack", type=int, default=1, metavar="N", help="cells trained as one stack, for GPUs (%(default)s)"
+    )
 
 
 def _resume(resume: argparse.ArgumentParser) -> None:

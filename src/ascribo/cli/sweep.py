@@ -43,7 +43,7 @@ OURS = ("spaces", "checkpoint", "progress", "n_jobs")
 
 
 def sweep(
-    *, config: str, out: str | None, jobs: int, scheduler: str | None, progress: bool, argv: list[str]
+    *, config: str, out: str | None, jobs: int, scheduler: str | None, stack: int, progress: bool, argv: list[str]
 ) -> None:
     """`ascribo sweep`. argv : the command as it was typed, which `ascribo resume` runs again."""
     given, here = _read(Path(config)), Path(config).absolute().parent
@@ -60,6 +60,7 @@ def sweep(
             read=given.get("read"),
             n_jobs=jobs,
             scheduler=scheduler,
+            stack=stack,
             progress=progress,
         )
     except KeyboardInterrupt:

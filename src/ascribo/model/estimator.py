@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -32,16 +31,14 @@ from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
 from ..training.data_parallel import from_first_rank, rank
 from ..training.dispatch import train
+from ..training.loop import Trained
 from ..training.penalty_weight import Auto, as_schedule
-from ..training.settings import MOST_SEEDS, Settings
+from .begun_fit import Begun, begin
 from .fitted import FittedModel
-from .fitting import Prepared, finish, make_targets, prepare
+from .fitting import Prepared, finish, make_targets
 from .goodness_of_fit import Fit, goodness_of_fit
 from .history import history_of
 from .input_checks import (
-    check_length,
-    check_parameters,
-    check_recording,
     check_treatment,
     check_variables,
     resolve_spaces,
@@ -151,22 +148,8 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         X : (time, channel) array, DataFrame, DataArray or pynapple object; or a `Recording`, with all it holds.
         y : (time, variable) DataFrame, dict or array of the variables, if X is not a recording that has them.
         """
-        check_parameters(self)
-        given = as_recording(X, y)
-        check_length(given)
-        spaces = resolve_spaces(self.spaces, given)
-        recording = check_recording(self, given, spaces)
-        settings = Settings.from_parameters(self, time_steps=len(recording))
-        prepared = prepare(
-            recording,
-            spaces,
-            encoder=self.encoder,
-            hybrid=self.hybrid,
-            validation_fraction=self.validation_fraction,
-            device=settings.device,
-        )
-        most = MOST_SEEDS if self.seeds == "auto" else self.seeds
-        every = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()
+        begun = begin(self, X, y)
+        prepared, settings, every = begun.prepared, begun.settings, begun.seeds
         folder = None if self.checkpoint is None else Path(self.checkpoint)
         training = partial(
             train,
@@ -177,8 +160,9 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             checkpoint=folder,
         )
         with one_thread(), one_fit(folder):
+            key = f"{len(every)} seeds"
             if folder is not None and not isinstance(self.random_state, int | np.integer):
-                every = remember(folder, f"{most} seeds", every) if rank() == 0 else every
+                every = remember(folder, key, every) if rank() == 0 else every
             every = from_first_rank(every)
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
@@ -193,15 +177,25 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             )
             if folder is not None and rank() == 0:  # nothing is left to resume
                 discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
-                forget(folder, [f"{most} seeds"])
-        history = history_of(trained.history, [o.space for o in prepared.problem.objectives])
-        self._fitted(given, prepared, model, fit, history, settings.batch_size)
-        steps = np.isfinite(trained.history["lambda"]).sum(0).tolist()
-        self.spent_ = {"seeds": len(seeds), "why_seeds": why, "steps": steps, "why_steps": list(trained.ended)}
+                forget(folder, [key])
+        self._trained(begun, trained, model, fit, why)
         for line in describe_spent(self.spent_):
             say(line, bool(self.progress))
-        if isinstance(X, pd.DataFrame) and given.named_channels and not _text(X.columns):
+        if isinstance(X, pd.DataFrame) and begun.given.named_channels and not _text(X.columns):
             del self.feature_names_in_  # scikit-learn knows names that are text; `channel_names_` has the others
+        return self
+
+    def _trained(self, begun: Begun, trained: Trained, model: FittedModel, fit: Fit, why_seeds: str) -> Self:
+        """Take over what came of a fit that was begun. why_seeds : why there are no more of them, in words."""
+        history = history_of(trained.history, [o.space for o in begun.prepared.problem.objectives])
+        self._fitted(begun.given, begun.prepared, model, fit, history, begun.settings.batch_size)
+        steps = np.isfinite(trained.history["lambda"]).sum(0).tolist()
+        self.spent_ = {
+            "seeds": len(steps),
+            "why_seeds": why_seeds,
+            "steps": steps,
+            "why_steps": list(trained.ended),
+        }
         return self
 
     def _fitted(
@@ -224,7 +218,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             warnings.warn(
                 f"penalty='auto' found no λ in {history.sizes['step']} steps: the encoders are not regularized. "
                 "Use more steps, or a fixed penalty.",
-                stacklevel=3,
+                stacklevel=4,
             )
         self.n_features_in_ = given.X.shape[1]
         self.channel_names_ = list(given.channel_names) if given.named_channels else None

@@ -23,7 +23,7 @@ __all__ = [
     "one_thread",
     "physical_memory",
     "resolve_device",
-    "run_in_worker",
+    "worker_pool",
 ]
 
 
@@ -126,29 +126,24 @@ def in_processes(
 ) -> list[Result]:
     """function(*each) for all arguments, spread over processes, in their order.
 
-    The processes end with this one, even if it is killed: they would have nobody to work for.
-
     >>> in_processes(divmod, [(7, 2), (9, 4)], 1)
     [(3, 1), (2, 1)]
     """
-    tasks = (delayed(run_in_worker)(os.getpid(), function, each) for each in arguments)
-    return list(Parallel(n_jobs=processes)(tasks))  # type: ignore[arg-type]
+    return list(worker_pool(processes)(delayed(function)(*each) for each in arguments))  # type: ignore[arg-type]
 
 
-def run_in_worker(parent: int, function: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
-    """function(*arguments), in a process that ends when its parent does."""
-    _end_with(parent)
-    return function(*arguments)
+def worker_pool(processes: int, **options: Any) -> Parallel:
+    """joblib's `Parallel` whose processes end with this one, even if it is killed: they would have nobody to work
+    for, and joblib's own wait five minutes for more. options : others of `Parallel`."""
+    return Parallel(n_jobs=processes, initializer=_end_with, initargs=(os.getpid(),), **options)
 
 
-@cache
 def _end_with(parent: int) -> None:
-    """End this process when the one that started it has ended, unless another process started it."""
+    """End this process when the one that started it has ended."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)
 
-    if os.getppid() == parent:
-        threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()

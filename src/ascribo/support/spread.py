@@ -6,16 +6,15 @@ what it was at: its tasks are given to others.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from joblib import delayed, effective_n_jobs, parallel_config
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
-from .compute import run_in_worker
+from .compute import worker_pool
 
 __all__ = ["WorkersLost", "spread"]
 
@@ -73,19 +72,16 @@ def _in_rounds(once: Callable[[Tasks], Iterator[tuple[str, Result]]], tasks: Tas
 
 
 def _over_processes(function: Callable[..., Result], tasks: Tasks, processes: int) -> Iterator[tuple[str, Result]]:
-    work = (delayed(_named)(os.getpid(), key, function, arguments) for key, arguments in list(tasks.items()))
+    work = (delayed(_named)(key, function, arguments) for key, arguments in list(tasks.items()))
     try:
         with parallel_config("loky", inner_max_num_threads=1):
-            pool = Parallel(n_jobs=processes, return_as="generator_unordered", pre_dispatch="n_jobs")
-            yield from pool(work)  # type: ignore[misc]
+            yield from worker_pool(processes, return_as="generator_unordered", pre_dispatch="n_jobs")(work)  # type: ignore[misc]
     except BrokenProcessPool:
         return
 
 
-def _named(
-    parent: int, key: str, function: Callable[..., Result], arguments: tuple[Any, ...]
-) -> tuple[str, Result]:
-    return key, run_in_worker(parent, function, arguments)
+def _named(key: str, function: Callable[..., Result], arguments: tuple[Any, ...]) -> tuple[str, Result]:
+    return key, function(*arguments)
 
 
 def _on_dask(function: Callable[..., Result], tasks: Tasks, scheduler: Any) -> Iterator[tuple[str, Result]]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,26 @@ from sklearn.base import clone
 from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
-from ..model.loading import load
+from ..model.loading import load_with_facts
 from ..model.saving import save
 from ..support.files import FolderInUse, only_writer, write_atomically
 from ..support.stored_parameters import encode
 from ..version import __version__
 from .sessions import Source
 
-__all__ = ["MAP", "Cell", "changed", "compute_cell", "make_cell", "read_failure", "read_record", "write_failure"]
+__all__ = [
+    "MAP",
+    "Cell",
+    "changed",
+    "compute_cell",
+    "make_cell",
+    "notes_of",
+    "read_failure",
+    "read_record",
+    "read_session",
+    "save_fitted",
+    "write_failure",
+]
 
 FORMAT = 1
 RECORD, FAILURE, MAP = "cell.json", "failed.json", "map.nc"
@@ -89,9 +101,9 @@ def _compute(cell: Cell, folder: Path, jobs: int | None) -> dict[str, Any]:
     began = time.monotonic()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
-        recording = cell.source if isinstance(cell.source, Recording) else read(cell.source, **cell.how)
-        model = _fitted(cell, folder, recording, jobs).set_params(progress=False, n_jobs=jobs)
-        called, why = _attribute(model, recording, folder)
+        recording = read_session(cell)
+        model, facts = _fitted(cell, folder, recording, jobs, said)
+        called, why = _attribute(model.set_params(progress=False, n_jobs=jobs), recording, folder)
     fit = model.goodness_of_fit_
     record = {
         "format": FORMAT,
@@ -103,26 +115,45 @@ def _compute(cell: Cell, folder: Path, jobs: int | None) -> dict[str, Any]:
         "spaces": fit.astype(object).where(fit.notna(), None).to_dict("records"),
         "called": called,
         "no_map": why,
-        "notes": list(dict.fromkeys(str(note.message) for note in said if issubclass(note.category, UserWarning))),
+        "notes": list(dict.fromkeys([*facts.get("notes", []), *notes_of(said)])),
+        "stack": facts.get("stack", []),
     }
     _write(folder / RECORD, record)
     (folder / FAILURE).unlink(missing_ok=True)
     return record
 
 
-def _fitted(cell: Cell, folder: Path, recording: Recording, jobs: int | None) -> ContrastiveEmbedding:
-    """The model, saved in the folder: it may be there already, of a process that was killed later."""
+def read_session(cell: Cell) -> Recording:
+    """The recording of a cell."""
+    return cell.source if isinstance(cell.source, Recording) else read(cell.source, **cell.how)
+
+
+def notes_of(said: Sequence[warnings.WarningMessage]) -> list[str]:
+    """What the user should know, of all that was said."""
+    return [str(note.message) for note in said if issubclass(note.category, UserWarning)]
+
+
+def _fitted(
+    cell: Cell, folder: Path, recording: Recording, jobs: int | None, said: Sequence[warnings.WarningMessage]
+) -> tuple[ContrastiveEmbedding, dict[str, Any]]:
+    """The model, saved in the folder, and what is said there of its fit: it may be there already, of a process that
+    was killed later, or that fitted several together."""
     with contextlib.suppress(ValueError):
-        found = load(folder)
+        found, facts = load_with_facts(folder)
         assert isinstance(found, ContrastiveEmbedding)
-        return found
+        return found, facts
     checkpoint = folder / ".checkpoint"
     model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs).fit(recording)
     with contextlib.suppress(OSError):
         checkpoint.rmdir()
+    return model, save_fitted(model, cell, folder, notes=notes_of(said))
+
+
+def save_fitted(model: ContrastiveEmbedding, cell: Cell, folder: Path, **facts: Any) -> dict[str, Any]:
+    """Save the fitted model of a cell with what is to be known of its fit, which is returned."""
     model.set_params(checkpoint=None, progress=True, n_jobs=None)  # those were for this fit
-    save(model, folder, **({} if isinstance(cell.source, Recording) else {"data": _where(cell)}))
-    return model
+    save(model, folder, **facts, **({} if isinstance(cell.source, Recording) else {"data": _where(cell)}))
+    return facts
 
 
 def _attribute(

@@ -12,14 +12,16 @@ from sklearn.model_selection import ParameterGrid
 
 from ..attribution.maps import AttributionMaps
 from ..model.estimator import ContrastiveEmbedding
+from ..model.fitting_together import why_not_together
 from ..model.loading import load
 from ..report import Run, write_comparison
 from ..support.files import check_writable, only_writer, write_atomically
 from ..support.names import suggest
 from ..support.progress import bar, say
 from ..support.spread import WorkersLost, spread
-from .cells import MAP, changed, compute_cell, make_cell, read_failure, read_record, write_failure
+from .cells import MAP, changed, make_cell, read_failure, read_record, write_failure
 from .sessions import find_sessions, fingerprints
+from .stacks import compute_stack, make_stacks
 
 __all__ = ["Sweep", "sweep"]
 
@@ -38,6 +40,7 @@ def sweep(
     read: Mapping[str, Any] | None = None,
     n_jobs: int | None = None,
     scheduler: Any = None,
+    stack: int = 1,
     progress: bool = True,
 ) -> Sweep:
     """Fit a model to every session with every choice of settings, and find which channels carry what in each.
@@ -58,6 +61,9 @@ def sweep(
     n_jobs : processes, one cell each (None: this one; -1: one for each core).
     scheduler : address of a Dask scheduler, or a Client of `distributed`: the cells are computed by its workers.
         Workers that are lost are replaced by others.
+    stack : cells that are handed out together and trained as one stack, at most: for GPUs, which take hardly longer
+        for many than for one. It needs numbers for the model's steps and seeds, and none of the cells stops early.
+        On a GPU the numbers of a cell then depend on which others were trained with it, as on another seed.
 
     Returns
     -------
@@ -83,6 +89,7 @@ def sweep(
             "computed again is the same."
         )
     folder, points = check_writable(Path(out)), _points(model, grid)
+    _check_stack(stack, [changed(model, **point) for point in points])
     found = find_sessions(sessions)
     how = {name: value for name, value in (read or {}).items() if value is not None}
     with only_writer(folder):
@@ -100,18 +107,21 @@ def sweep(
         say(f"{len(cells)} cells, {done} of them done before", progress and done > 0)
         alone = scheduler is None and n_jobs in (None, 1)
         place = str(folder.absolute())
-        tasks = {key: (cell, place, model.n_jobs if alone else 1) for key, cell in waiting.items()}
+        stacks = {own[0].digest: own for own in make_stacks(waiting.values(), stack)}
+        tasks = {key: (own, place, model.n_jobs if alone else 1) for key, own in stacks.items()}
         with bar("cells", len(cells), progress) as shown:
             shown.advance(done)
             try:
-                for key, record in spread(compute_cell, tasks, n_jobs=n_jobs, scheduler=scheduler):
-                    shown.advance()
-                    if "error" in record:
-                        shown.line(f"{key} failed: {record['error']}")
+                for _, records in spread(compute_stack, tasks, n_jobs=n_jobs, scheduler=scheduler):
+                    shown.advance(len(records))
+                    for key, record in records.items():
+                        if "error" in record:
+                            shown.line(f"{key} failed: {record['error']}")
             except WorkersLost as lost:
-                for key in lost.keys:
-                    write_failure(folder / key, lost)
-                    shown.line(f"{key} failed: {lost}")
+                for key in (cell.digest for first in lost.keys for cell in stacks[first]):
+                    if read_record(folder / key) is None:
+                        write_failure(folder / key, lost)
+                        shown.line(f"{key} failed: {lost}")
         result = Sweep(folder)
         write_atomically(folder / "results.csv", lambda path: result.table().to_csv(path, index=False))
     return result
@@ -126,6 +136,15 @@ def _points(model: ContrastiveEmbedding, grid: Mapping[str, Iterable[Any]] | Non
         if isinstance(values, str) or not isinstance(values, Iterable) or not list(values):
             raise ValueError(f"grid[{name!r}] is {values!r}; expected a list of values to try.")
     return list(ParameterGrid({name: list(values) for name, values in (grid or {}).items()}))
+
+
+def _check_stack(stack: int, models: list[ContrastiveEmbedding]) -> None:
+    """Refuse stacks of models that do not take the same steps."""
+    if not isinstance(stack, int) or stack < 1:
+        raise ValueError(f"stack={stack!r}: expected how many cells to train together, 1 or more.")
+    for model in models if stack > 1 else []:
+        if why := why_not_together(model):
+            raise ValueError(f"stack={stack}: cells that train together take the same steps; the model has {why}.")
 
 
 def _plain(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""A fit up to its training: the recording checked and indexed, and how to train on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..data.containers import as_recording
+from ..data.recording import Recording
+from ..training.settings import MOST_SEEDS, Settings
+from .fitting import Prepared, prepare
+from .input_checks import check_length, check_parameters, check_recording, resolve_spaces
+from .parameters import ContrastiveEstimator
+
+__all__ = ["Begun", "begin"]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What training needs.
+
+    given : the recording as it came. prepared : without channels that are left out, as a problem. seeds : all that
+    there may be.
+    """
+
+    given: Recording
+    prepared: Prepared
+    settings: Settings
+    seeds: list[int]
+
+
+def begin(model: ContrastiveEstimator, X: Any, y: Any = None) -> Begun:
+    """Check the parameters of an estimator and what it is to be fitted to, and prepare the problem."""
+    check_parameters(model)
+    given = as_recording(X, y)
+    check_length(given)
+    spaces = resolve_spaces(model.spaces, given)
+    recording = check_recording(model, given, spaces)
+    settings = Settings.from_parameters(model, time_steps=len(recording))
+    prepared = prepare(
+        recording,
+        spaces,
+        encoder=model.encoder,
+        hybrid=model.hybrid,
+        validation_fraction=model.validation_fraction,
+        device=settings.device,
+    )
+    most = MOST_SEEDS if model.seeds == "auto" else model.seeds
+    seeds = check_random_state(model.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()
+    return Begun(given, prepared, settings, seeds)

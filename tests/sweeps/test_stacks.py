@@ -1,0 +1,108 @@
+"""Cells that train as one stack: each is a run folder of its own all the same, and a bad one fails alone."""
+
+import json
+
+import numpy as np
+import pytest
+
+import ascribo as asc
+from ascribo.sweeps import cells
+from ascribo.training import dispatch
+
+SPACES = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
+GRID = {"penalty": [0.0, 0.1]}
+
+
+def model(**changes):
+    given = {
+        "seeds": 2,
+        "steps": 60,
+        "batch_size": 32,
+        "encoder": asc.MLP((8,)),
+        "device": "cpu",
+        "random_state": 0,
+    }
+    return asc.ContrastiveEmbedding(SPACES, **{**given, **changes})
+
+
+def recording(seed, channels=(3, 3)):
+    return asc.simulate.box(seed, observed=1, hidden=1, channels=channels, steps=300)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """How many models trained in each stack, in stacks as on a GPU."""
+    monkeypatch.setattr(dispatch, "_as_graphs", lambda device: True)
+    sizes, train = [], dispatch._train_stack
+    monkeypatch.setattr(
+        dispatch, "_train_stack", lambda problems, *rest: sizes.append(len(problems)) or train(problems, *rest)
+    )
+    return sizes
+
+
+def records(found):
+    return [json.loads(file.read_text()) for file in sorted(found.folder.glob("*/cell.json"))]
+
+
+def test_cells_of_one_shape_train_as_one_stack(trained, tmp_path):
+    sessions = {"a": recording(0), "b": recording(1), "wide": recording(2, (4, 5))}
+    found = asc.sweep(sessions, model(), tmp_path, grid=GRID, stack=10, progress=False)
+    assert sorted(trained) == [4, 8]  # two seeds of each: two penalties of the wide one, and all others
+    assert repr(found) == "Sweep(6 cells: 6 done)" and not list(tmp_path.glob("*/.*"))
+    assert all(len(record["stack"]) == 6 and record["digest"] in record["stack"] for record in records(found))
+    for session in sessions:
+        for penalty in GRID["penalty"]:
+            own = found.model(session, penalty=penalty)
+            assert own.history_.sizes["step"] == 60 and own.spent_["steps"] == [60, 60]
+            assert own.history_.attrs["lambda"] == [penalty] * 2 and own.penalty == penalty
+            assert found.maps(session, penalty=penalty) is not None
+
+
+def test_a_worker_has_so_many_at_most(trained, tmp_path):
+    sessions = {name: recording(k) for k, name in enumerate("abc")}
+    asc.sweep(sessions, model(), tmp_path, stack=2, progress=False)
+    assert sorted(trained) == [2, 4] or sorted(trained) == [1, 1, 4]
+
+
+def test_a_bad_session_fails_alone_and_keeps_none_from_training(trained, tmp_path):
+    still = asc.Recording(np.ones((300, 6)), {"x": np.arange(300.0)})
+    sessions = {"a": recording(0), "still": still, "b": recording(1)}
+    found = asc.sweep(sessions, model(), tmp_path, stack=3, progress=False)
+    assert trained == [4]
+    table = found.cells().set_index("session")
+    assert table["state"].to_dict() == {"a": "done", "still": "failed", "b": "done"}
+    assert "constant" in table["error"]["still"]
+
+
+def test_what_was_trained_together_is_not_trained_again(trained, tmp_path, monkeypatch):
+    """A worker that is lost after the training leaves the models, and the next one goes on with their maps."""
+    sessions = {"a": recording(0), "b": recording(1)}
+    with monkeypatch.context() as patch:
+        patch.setattr(cells, "_attribute", lambda *_: 1 / 0)
+        lost = asc.sweep(sessions, model(), tmp_path, stack=2, progress=False)
+    assert repr(lost) == "Sweep(2 cells: 2 failed)" and trained == [4]
+    assert repr(asc.sweep(sessions, model(), tmp_path, stack=2, progress=False)) == "Sweep(2 cells: 2 done)"
+    assert trained == [4] and [len(record["stack"]) for record in records(lost)] == [2, 2]
+
+
+def test_on_a_cpu_it_changes_nothing_but_rounding(tmp_path):
+    sessions = {"a": recording(0), "b": recording(1)}
+    alone = asc.sweep(sessions, model(early_stop=None), tmp_path / "alone", progress=False)
+    stacked = asc.sweep(sessions, model(early_stop=None), tmp_path / "stacked", stack=2, progress=False)
+    for session in sessions:
+        one, other = (found.model(session).model_.parameters for found in (alone, stacked))
+        for name, value in one.items():
+            np.testing.assert_allclose(other[name], value, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "stack", "said"),
+    [
+        ({"steps": "auto"}, 2, "take the same steps; the model has steps='auto'"),
+        ({"seeds": "auto"}, 2, "seeds='auto'"),
+        ({}, 0, "expected how many cells to train together"),
+    ],
+)
+def test_what_cannot_be_stacked_is_refused_first(changes, stack, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        asc.sweep({"a": recording(0)}, model(**changes), tmp_path / "out", stack=stack)
