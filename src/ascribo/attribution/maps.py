@@ -88,6 +88,32 @@ class AttributionMaps:
     level : DataArray (channel, space) or None; the share of the channel's variance that the values of the space
         explain, their past included. Unlike `by_space` it compares spaces with variables and those without. It is
         not tested, and variables that go with each other share it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=3000)
+    >>> small = dict(seeds=1, steps=100, batch_size=128, encoder=asc.MLP((16,)), penalty=0, random_state=0)
+    >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small).fit(data)
+    >>> maps = model.attribute(data)
+    >>> maps.auroc(data, space="position")
+    1.0
+    >>> maps.calls().query("called")["channel"].tolist()
+    ['channel4', 'channel5', 'channel6', 'channel7']
+    >>> maps.threshold().sum("channel").values.tolist()  # how many scores are above their mean
+    [3]
+    >>> maps.where(data.variables["x"] > 0).by_space.shape, maps.over_time(0, 100, 10).shape
+    ((8, 1), (10, 8, 1))
+    >>> maps.by_epoch().shape, list(maps.by_unit().columns)
+    ((1, 8, 1), ['position_score', 'position_q', 'position_called'])
+    >>> maps.to_frame().columns.tolist()
+    ['channel', 'space', 'score', 'z', 'p', 'q', 'ci_low', 'ci_high', 'called']
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = maps.to_csv(f"{folder}/map.csv").name
+    ...     again = AttributionMaps.load(maps.to_netcdf(f"{folder}/map.nc"))
+    >>> table, bool((again.by_space == maps.by_space).all())
+    ('map.csv', True)
     """
 
     by_dimension: xr.DataArray | None

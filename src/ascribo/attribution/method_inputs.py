@@ -62,6 +62,17 @@ class EncodedRecording:
     decoder : stacked parameters (seed, ...) of the decoders from aligned coordinates back to the channels.
     X : (time, channel), the standardised channels.
     first, last : (time,), the first and the last time step of the segment that each time step belongs to.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=400)
+    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(2)}, seeds=2, steps=20, penalty=0, batch_size=32).fit(data)
+    >>> encoded, steps = EncodedRecording.of(model.model_, data), torch.arange(10)
+    >>> encoded.seeds, tuple(encoded.inputs(steps).shape), tuple(encoded.embed(steps).shape)
+    (2, (10, 6), (2, 10, 2))
+    >>> tuple(encoded.background().shape), encoded.generator(steps).initial_seed()
+    ((400, 6), 0)
     """
 
     embedder: Embedder

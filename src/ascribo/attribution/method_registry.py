@@ -93,6 +93,17 @@ def recording_method(
 
     takes : which of "samples" (they come as `options.index`), "aggregate" and "loss" the function uses.
     tested : whether its maps have `blocks`, which `AttributionMaps.calls` tests.
+
+    >>> import xarray as xr
+    >>> import ascribo as asc
+    >>> @asc.attribution.recording_method("variance_example")
+    ... def variance(model, recording, options):
+    ...     scores = np.repeat(recording.X.var(0)[:, None], len(model.spaces), 1)
+    ...     labels = {"channel": recording.channel_names, "space": list(model.spaces)}
+    ...     return AttributionMaps(None, xr.DataArray(scores, labels, ("channel", "space")), "variance_example")
+    >>> "variance_example" in asc.attribution.METHODS  # and model.attribute(data, method="variance_example")
+    True
+    >>> del asc.attribution.METHODS["variance_example"]
     """
 
     def decorate(function: Function) -> Function:
@@ -150,6 +161,16 @@ def attribute(
     ----------
     index : (n,) time steps to aggregate over, None for all; for methods that take "samples".
     aggregate, loss, until_flat, n_jobs, progress, X : see `Options`.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=400)
+    >>> small = dict(seeds=1, steps=100, batch_size=64, random_state=0)
+    >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small).fit(data)
+    >>> maps = asc.attribution.attribute(model.model_, data, "neuron_gradient", np.arange(0, 400, 4))
+    >>> maps.method, maps.by_space.shape
+    ('neuron_gradient', (6, 1))
     """
     chosen = check_options(method, None if index is None else len(index), aggregate, loss)
     return chosen.maps(model, recording, Options(index, aggregate, loss, until_flat, n_jobs, progress, X))

@@ -19,7 +19,15 @@ WIDTHS = 8
 
 @shaped
 def score_grids(maps: Float[Array, "cell x y"]) -> Float[Array, " cell"]:
-    """Grid scores of rate maps (cell, bin, bin), NaN where nothing is known: (cell,)."""
+    """Grid scores of rate maps (cell, bin, bin), NaN where nothing is known: (cell,).
+
+    >>> x, y = np.meshgrid(np.linspace(0, 1, 20), np.linspace(0, 1, 20), indexing="ij")
+    >>> turns = np.deg2rad([0, 60, 120])[:, None, None]
+    >>> hexagons = np.cos(20 * (np.cos(turns) * x + np.sin(turns) * y)).sum(0)
+    >>> squares = np.cos(20 * x) + np.cos(20 * y)
+    >>> score_grids(np.stack([hexagons, squares])).round(1)
+    array([ 1.4, -0.9])
+    """
     automaps = autocorrelograms(maps)
     size = automaps.shape[-1]
     middle = size // 2
@@ -46,6 +54,11 @@ def autocorrelograms(maps: Float[Array, "cell x y"]) -> Float[Array, "cell _ _"]
     """Correlation of each map (cell, bin, bin) with itself moved, over the bins that are known in both.
 
     (cell, 2 bin - 1, 2 bin - 1), 1 in the middle; NaN where fewer than 10 bins are known in both.
+
+    >>> stripes = np.tile([1.0, 0.0], (8, 4))[None]
+    >>> found = autocorrelograms(stripes)
+    >>> found.shape, found[0, 7, 7:10].round(6).tolist()  # moved by 0, 1 and 2 bins
+    ((1, 15, 15), [1.0, -1.0, 1.0])
     """
     n = maps.shape[-1]
     known = np.isfinite(maps)

@@ -84,6 +84,15 @@ def spatial_information(
     rate. variables : one, as on a track, or two. A rate cannot be negative: a channel that goes below 0 is raised
     so that its least value is 0. A few spikes lie in few bins whatever the cell does: `chance` is the mean of the
     score over the shuffles, which that alone explains.
+
+    >>> rng = np.random.default_rng(0)
+    >>> place = rng.uniform(0, 1, 2000)
+    >>> cells = np.stack([(place > 0.8).astype(float), rng.uniform(0, 1, 2000)], 1)
+    >>> data = Recording(cells, {"x": place}, time=np.arange(2000) / 10)
+    >>> spatial_information(data, ["x"], bins=10, smooth=0, shuffles=99)[["score", "p"]].round(2)
+       score     p
+    0   2.28  0.01
+    1   0.00  0.67
     """
     kept, values, names = _known(recording, variables, (1, 2))
     bin_of, _ = assign_bins(values, bins)
@@ -111,6 +120,15 @@ def grid_score(
     The autocorrelogram of the rate map, in a ring around its central peak, is correlated with itself turned. The
     score is the smaller of the correlations at 60 and 120 degrees less the greatest of those at 30, 90 and 150; the
     best of several outer edges of the ring counts. NaN for a channel whose autocorrelogram has no such ring.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.uniform(0, 1, (2, 4000))
+    >>> turns = np.deg2rad([0, 60, 120])[:, None]
+    >>> grid = np.cos(20 * (np.cos(turns) * x + np.sin(turns) * y)).sum(0)
+    >>> data = Recording(np.stack([grid, x], 1), {"x": x, "y": y}, time=np.arange(4000) / 10)
+    >>> found = grid_score(data, shuffles=19)
+    >>> bool(found["score"][0] > 0.8), float(found["p"][0])
+    (True, 0.05)
     """
     kept, values, _ = _known(recording, variables, (2,))
     bin_of, _ = assign_bins(values, bins)
@@ -136,6 +154,15 @@ def head_direction_score(
 
     The curve is occupancy normalised, so that directions the animal prefers do not count more. A channel that goes
     below 0 is raised so that its least value is 0. period : full turn of the variable, 360 for degrees.
+
+    >>> rng = np.random.default_rng(0)
+    >>> direction = rng.uniform(0, 360, 2000)
+    >>> cells = np.stack([np.exp(4 * np.cos(np.deg2rad(direction - 90))), rng.uniform(0, 1, 2000)], 1)
+    >>> data = Recording(cells, {"head_direction": direction}, time=np.arange(2000) / 10)
+    >>> head_direction_score(data, period=360, shuffles=99)[["score", "p"]].round(2)
+       score     p
+    0   0.86  0.01
+    1   0.02  0.34
     """
     kept, values, _ = _known(recording, [variable], (1,))
     check_period(variable, values[:, 0], period)
@@ -160,7 +187,17 @@ def speed_score(
     min_shift: float = 20.0,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Size of the correlation with speed, whatever its sign: DataFrame with channel, score, p and chance."""
+    """Size of the correlation with speed, whatever its sign: DataFrame with channel, score, p and chance.
+
+    >>> rng = np.random.default_rng(0)
+    >>> speed = rng.uniform(0, 30, 2000)
+    >>> cells = np.stack([-speed + rng.normal(0, 5, 2000), rng.normal(size=2000)], 1)
+    >>> data = Recording(cells, {"speed": speed}, time=np.arange(2000) / 10)
+    >>> speed_score(data, shuffles=99)[["score", "p"]].round(2)
+       score     p
+    0   0.87  0.01
+    1   0.02  0.42
+    """
     kept, values, _ = _known(recording, [variable], (1,))
     X = recording.X[kept] - recording.X[kept].mean(0)
     speed = values[:, 0] - values[:, 0].mean()

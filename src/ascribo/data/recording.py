@@ -262,7 +262,11 @@ class Recording:
         return part
 
     def constant_channels(self) -> list[str]:
-        """Names of the channels that never change."""
+        """Names of the channels that never change.
+
+        >>> Recording([[0.0, 1.0], [0.0, 2.0]]).constant_channels()
+        ['channel0']
+        """
         constant = np.arange(self.X.shape[1])
         for rows in time_chunks(self.X):  # as a rule none is left after the first
             constant = constant[(self.X[rows, constant] == self.X[0, constant]).all(axis=0)]

@@ -67,6 +67,10 @@ class ChosenDimension:
         of the space's own dimensions (see `seed_consistency`); whole, the consistency of the whole embedding;
         collapsed.
     tolerance : how far under the best consistency a dimension may lie.
+
+    >>> curve = pd.DataFrame({"dim": [1, 2, 3], "consistency": [0.99, 0.98, 0.71]})
+    >>> ChosenDimension("rest", dim=2, curve=curve, tolerance=0.03).dim
+    2
     """
 
     space: str
@@ -176,6 +180,16 @@ def seed_consistency(model: ContrastiveEmbedding, X: Any, y: Any = None, *, samp
     seeds, with every direction counting the same; ci_low and ci_high, its 95% interval, seeds drawn with
     replacement, NaN if fewer than three are compared; variance_weighted, the measure of Schneider et al. (2025)
     over the same pairs; bits; compared, the number of seeds.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=1000)
+    >>> small = dict(seeds=2, steps=100, batch_size=64, penalty=0, random_state=0)
+    >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small).fit(data)
+    >>> table = seed_consistency(model, data)
+    >>> table["space"].tolist(), bool(table["consistency"].min() > 0.9)
+    (['position', 'whole'], True)
     """
     check_is_fitted(model)
     if model.model_.seeds < 2:

@@ -64,6 +64,13 @@ class Identifiability:
         itself,
         along its own axes.
     theorem : what these are consistent with, in words.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.uniform(-1, 1, (4000, 2))
+    >>> near = z + rng.laplace(scale=0.05, size=z.shape)
+    >>> found = identifiability([z, z[:, ::-1], -z], positives=[near, near[:, ::-1], -near])
+    >>> found.coordinates, found.shape, found.summary()["seeds"]
+    ('one by one', 'box', 3)
     """
 
     coordinates: str

@@ -120,6 +120,13 @@ def shift_tests(
     """`shift_test` of many independent recordings, all with batches that fit into the shortest of them.
 
     On a GPU all their models train in as few stacks as memory allows.
+
+    >>> import ascribo as asc
+    >>> boxes = [asc.simulate.box(seed, observed=1, hidden=1, channels=(4, 4), steps=800) for seed in (0, 1)]
+    >>> small = dict(steps=60, batch_size=64, encoder=asc.MLP((16,)), penalty=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, **small)
+    >>> [table["p"].tolist() for table in shift_tests(model, boxes, shifts=3)]
+    [[0.25], [0.25]]
     """
     if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")

@@ -186,6 +186,11 @@ class SplitHalf:
     maps : DataFrame with one row for each space: space; spearman and pearson, correlations of the two maps over
         channels.
     models : the two fitted models.
+
+    >>> rows = {"space": ["place", "whole"], "consistency": [0.97, 0.95]}
+    >>> found = SplitHalf(pd.DataFrame(rows), maps=pd.DataFrame(), models=())
+    >>> float(found.embeddings.set_index("space")["consistency"]["whole"])
+    0.95
     """
 
     embeddings: pd.DataFrame
@@ -211,6 +216,14 @@ def split_half(
     X, y : the recording.
     blocks : blocks of time that each half is made of, taken in turn. 1: the first and the second half.
     method, samples : of the maps, as in `ContrastiveEmbedding.attribute`.
+
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=2000)
+    >>> small = dict(seeds=1, steps=100, batch_size=128, encoder=asc.MLP((16,)), penalty=0, random_state=0)
+    >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small)
+    >>> found = split_half(model, data, blocks=5)
+    >>> found.embeddings["space"].tolist(), found.maps.columns.tolist()
+    (['position', 'whole'], ['space', 'spearman', 'pearson'])
     """
     recording = as_recording(X, y)
     fitted = []

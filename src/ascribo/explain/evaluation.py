@@ -60,6 +60,12 @@ def latent_shift(
 
     ‖f(x) - f(x with the features replaced by the baseline)‖ for each number of features in `sizes`: DataArray
     (example, size). The larger for few features, the better the scores.
+
+    >>> X, scores = np.ones((2, 3), np.float32), np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
+    >>> first = torch.nn.Linear(3, 1, bias=False)
+    >>> _ = torch.nn.init.constant_(first.weight, 2.0)
+    >>> latent_shift(first, X, scores, sizes=[1, 3]).values.tolist()
+    [[2.0, 6.0], [2.0, 6.0]]
     """
     device, dtype = place_of(encoder)
     x = as_inputs(X).to(device, dtype)

@@ -45,6 +45,11 @@ class MatchedCorrelation(NamedTuple):
     """Which dimension of the embedding stands for each latent, and how well.
 
     dimension : (latent,) number of the embedding's dimension. correlation : (latent,) with sign.
+
+    >>> z = np.random.default_rng(0).normal(size=(500, 2))
+    >>> found = match_latents(-z, z)
+    >>> found.dimension.tolist(), found.correlation.round(6).tolist()
+    ([0, 1], [-1.0, -1.0])
     """
 
     dimension: np.ndarray

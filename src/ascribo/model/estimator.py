@@ -132,12 +132,22 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
 
     Examples
     --------
+    >>> import tempfile
     >>> import ascribo as asc
     >>> data = asc.simulate.box(observed=2, hidden=2, steps=2000)
     >>> spaces = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
     >>> model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=30, random_state=0)
     >>> model.fit(data).transform(data).shape
     (2000, 4)
+    >>> model.get_feature_names_out().tolist(), model.embed_seeds(data).shape
+    (['position0', 'position1', 'rest0', 'rest1'], (1, 2000, 4))
+    >>> maps = model.attribute(data, method="generative_gradient")  # the default also tests: `maps.calls()`
+    >>> maps.by_space.shape, model.score(data) > 0, model.treatment
+    ((50, 2), True, None)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page, run = model.report(data, f"{folder}/report.html", maps=maps), model.save(f"{folder}/run")
+    >>> page.name, run.name  # `asc.load(run)` reads it
+    ('report.html', 'run')
     """
 
     n_jobs: int | None = field(default=None, kw_only=True)

@@ -39,6 +39,15 @@ def load(folder: str | Path, encoder: nn.Module | None = None) -> ContrastiveEmb
     `ascribo.storable`, needs the modules that define them to be imported before.
 
     encoder : the module, if the model was fitted with an nn.Module; its weights are those of the folder.
+
+    >>> import tempfile
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=400)
+    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, steps=20, penalty=0, batch_size=32).fit(data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = asc.load(model.save(folder))
+    >>> bool((again.transform(data) == model.transform(data)).all())
+    True
     """
     return load_with_facts(folder, encoder)[0]
 

@@ -32,6 +32,18 @@ class Process:
     conditional : distribution of a positive around its latent.
     mixing : the function g from latents (..., dim) to observations (..., channel).
     bounds : of every coordinate, in a box.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> process = asc.simulate.process("box", dim=3, conditional="laplace", scale=0.05)
+    >>> latents, near = process.sample_pairs(100, 0)
+    >>> latents.shape, process.mix(latents).shape
+    (torch.Size([100, 3]), torch.Size([100, 3]))
+    >>> process.sample(5).shape, process.sample_positives(latents[:5]).shape
+    (torch.Size([5, 3]), torch.Size([5, 3]))
+    >>> bool((process.with_seed(1).mix(latents) == process.mix(latents)).any())
+    False
     """
 
     space: str

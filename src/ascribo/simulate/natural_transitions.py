@@ -27,6 +27,14 @@ def read_arrays(path: str | Path, names: tuple[str, ...] = TRACK_NAMES) -> dict[
     """The arrays of an .npz file by name; pickled contents are refused.
 
     names : that it must have: `TRACK_NAMES` (the default) or `MASK_NAMES`.
+
+    >>> import tempfile
+    >>> tracks = {"object": [0, 0], "time": [0, 1], "x": [0.0, 1.0], "y": [2.0, 3.0], "scale": [1.0, 2.0]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/tracks.npz", **tracks)
+    ...     found = read_arrays(f"{folder}/tracks.npz")
+    >>> track_transitions(**found).shape
+    torch.Size([1, 2, 3])
     """
     file = Path(path)
     if file.suffix != ".npz":
@@ -79,6 +87,10 @@ class MaskPairs(NamedTuple):
     """Masks of objects and which of them follow each other.
 
     images : (n, 1, 64, 64) float32 of 0 and 1. first, second : (pair,) their numbers.
+
+    >>> found = mask_pairs(np.ones((3, 8, 8)), sequence=[0, 0, 0], time=[0, 1, 2])
+    >>> found.images[found.first].shape, found.second.tolist()
+    (torch.Size([2, 1, 64, 64]), [1, 2])
     """
 
     images: Tensor

@@ -55,6 +55,10 @@ class Scenes(NamedTuple):
     """Rendered images and what they show.
 
     images : (n, 3, side, side) uint8. latents : (n, 10) float32 from -1 to 1.
+
+    >>> scenes = Scenes(images=np.zeros((2, 3, 64, 64), np.uint8), latents=sample_scenes(2))
+    >>> scenes.images.shape, scenes.latents.shape
+    ((2, 3, 64, 64), (2, 10))
     """
 
     images: np.ndarray
@@ -77,6 +81,10 @@ def render_scene(latents: npt.ArrayLike, *, side: int = 64, samples: int = 4, se
     """One image (3, side, side), uint8, of latents (10,).
 
     samples : rays through each pixel. seed : of their places in the pixel.
+
+    >>> from importlib.util import find_spec
+    >>> if find_spec("mitsuba"):  # pip install ascribo[scenes]
+    ...     assert render_scene(sample_scenes(1)[0], side=16, samples=1).shape == (3, 16, 16)
     """
     values, mi = _check(latents, 1)[0], _mitsuba()
     shown = np.array(mi.render(mi.load_dict(_scene(mi, values, side, samples)), seed=seed))
@@ -102,6 +110,13 @@ def render_scenes(
 
     shard : images in a file. n_jobs : processes. side, samples : see `render_scene`.
     seconds : after which no further shards are begun; what is there by then is returned, and a later call goes on.
+
+    >>> import tempfile
+    >>> from importlib.util import find_spec
+    >>> if find_spec("mitsuba"):  # pip install ascribo[scenes]
+    ...     with tempfile.TemporaryDirectory() as folder:
+    ...         scenes = render_scenes(sample_scenes(3), folder, side=16, samples=1, shard=2, progress=False)
+    ...     assert scenes.images.shape == (3, 3, 16, 16)
     """
     values, where = _check(latents, None), Path(folder)
     where.mkdir(parents=True, exist_ok=True)
@@ -121,7 +136,14 @@ def render_scenes(
 
 
 def read_scenes(folder: str | Path) -> Scenes:
-    """All images that are in a folder of `render_scenes`, also while it is still being filled."""
+    """All images that are in a folder of `render_scenes`, also while it is still being filled.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/scenes-00000-example.npz", images=np.zeros((2, 3, 8, 8)), latents=sample_scenes(2))
+    ...     read_scenes(folder).latents.shape
+    (2, 10)
+    """
     parts = [_read(file) for file in sorted(Path(folder).glob("scenes-*.npz"))]
     found = [part for part in parts if part is not None]
     if not found:

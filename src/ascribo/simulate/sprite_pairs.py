@@ -85,6 +85,12 @@ def track_pairs(
         pair is drawn at random, and shape and orientation uniformly. A tensor must be on the device of the grid.
     Returns latents (*shape, 5) of both images as `Sprites.draw_between` takes them; `to_grid` moves them to the
     nearest points of the grid.
+
+    >>> from ascribo.simulate import sprites, track_transitions
+    >>> moves = track_transitions([0, 0, 0], [0, 1, 2], [0, 5, 7], [0, 1, 2], [1, 2, 3])
+    >>> first, second = track_pairs(sprites(), moves, (1000,), torch.Generator().manual_seed(0))
+    >>> bool((first[:, [0, 2]] == second[:, [0, 2]]).all()), bool((first[:, 3] < second[:, 3]).all())
+    (True, True)
     """
     where = grid.stamps.device
     measured = check_transitions(transitions).to(where)

@@ -38,6 +38,23 @@ class Sprites:
 
     stamps : (shape x scale x orientation, 33, 33), every sprite without its place, a row and a column of zeros
     after.
+
+    Examples
+    --------
+    >>> import ascribo as asc
+    >>> grid = asc.simulate.sprites()
+    >>> factors = grid.sample(4)
+    >>> images = grid.render(factors)  # `draw` is the same for factors that are known to be right
+    >>> images.shape, bool((grid.draw(factors) == images).all())
+    (torch.Size([4, 1, 64, 64]), True)
+    >>> bool((grid.factors(grid.index(factors)) == factors).all())
+    True
+    >>> latents = grid.latents(factors)  # `latents_at` for factors that are known to be right
+    >>> float(abs(grid.draw_between(latents) - images).mean()) < 0.01
+    True
+    >>> factors, images = next(grid.batches(100))
+    >>> factors.shape, images.shape
+    (torch.Size([100, 5]), torch.Size([100, 1, 64, 64]))
     """
 
     stamps: Tensor

@@ -82,6 +82,11 @@ class Space:
     reach : the largest number of time steps between which a pair, or a change that makes one, is taken.
     ahead : how far ahead of a time step its positive may lie in time: an encoder may have learned it by heart.
     option : how the command line spells it; None: it does not.
+
+    >>> import ascribo as asc
+    >>> space = asc.Follow(["x", "y"], dim=2)
+    >>> isinstance(space, asc.Space), space.dim, space.variables, space.nuisance
+    (True, 2, ('x', 'y'), False)
     """
 
     dim: int

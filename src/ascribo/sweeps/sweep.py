@@ -159,6 +159,26 @@ class Sweep:
     """What came of a sweep, read from its folder: tables, models, maps, a page that compares.
 
     folder : the folder that `ascribo.sweep` wrote, whether it is finished or not.
+
+    >>> import tempfile
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=600)
+    >>> small = dict(seeds=1, steps=20, batch_size=32, random_state=0, progress=False)
+    >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = asc.sweep({"rat1": data, "rat2": data[:400]}, model, folder.name, progress=False)
+    >>> done = asc.Sweep(folder.name)  # also in another process, while the sweep is still running
+    >>> done.cells()[["session", "state", "time_steps"]]
+      session state  time_steps
+    0    rat1  done         600
+    1    rat2  done         400
+    >>> done.table()["space"].tolist(), done.summary()["sessions"].tolist()
+    (['position', 'position'], [2])
+    >>> len(done.calls()), done.model("rat1").seeds, list(done.maps("rat2").by_space.shape)
+    (12, 1, [6, 1])
+    >>> done.report().name
+    'compare.html'
+    >>> folder.cleanup()
     """
 
     def __init__(self, folder: str | Path):

@@ -120,6 +120,11 @@ class Auto:
     tolerance : how much of the gain over chance (chance - InfoNCE at λ = 0) may be given up.
     plateau_by : the minimum is taken when the InfoNCE is flat, at the latest after this fraction of steps.
     hold_from : the search ends here; from then on λ stays what it was found to be.
+
+    >>> import ascribo as asc
+    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(dim=2)}, penalty=asc.Auto(tolerance=0.05))
+    >>> model.penalty
+    Auto(tolerance=0.05, plateau_by=0.4, hold_from=0.75)
     """
 
     tolerance: float = 0.03

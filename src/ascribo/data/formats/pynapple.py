@@ -144,6 +144,15 @@ def annotate(data: Any, maps: HasUnits) -> Any:
 
     See `AttributionMaps.by_unit` for the columns. Units the maps do not know, because their channel was left out,
     have NaN, and are not called.
+
+    >>> import pynapple as nap
+    >>> import ascribo as asc
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(2, 2), steps=1000)
+    >>> frame = nap.TsdFrame(t=data.time / 10, d=data.X, columns=data.channel_names)
+    >>> small = dict(seeds=1, steps=20, batch_size=32, random_state=0, penalty=0)
+    >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small).fit(data)
+    >>> list(annotate(frame, model.attribute(data)).metadata_columns)
+    ['position_score', 'position_q', 'position_called']
     """
     if not _is_pynapple(data) or not hasattr(data, "set_info") or not hasattr(data, "copy"):
         raise TypeError(f"data is a {type(data).__name__}; expected a pynapple TsGroup or TsdFrame.")

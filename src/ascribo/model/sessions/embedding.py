@@ -70,6 +70,7 @@ class SharedEmbedding(ContrastiveEstimator):
 
     Examples
     --------
+    >>> import tempfile
     >>> import ascribo as asc
     >>> recordings = {
     ...     "rat1": asc.simulate.box(seed=1, observed=1, hidden=1, channels=(6, 6), steps=1000),
@@ -82,6 +83,14 @@ class SharedEmbedding(ContrastiveEstimator):
     ((1000, 2), (800, 2))
     >>> list(shared.consistency().columns)
     ['space', 'source', 'target', 'r2', 'r2_unaligned', 'bins']
+    >>> rat3 = asc.simulate.box(seed=3, observed=1, hidden=1, channels=(3, 4), steps=600)
+    >>> list(shared.add_session("rat3", rat3).goodness_of_fit_["session"].unique())
+    ['rat1', 'rat2', 'rat3']
+    >>> shared.attribute(rat3, "rat3", method="generative_gradient").by_space.shape, shared.history_.sizes["session"]
+    ((7, 2), 3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     list(asc.load(shared.save(folder)).sessions_)
+    ['rat1', 'rat2', 'rat3']
     """
 
     def fit(self, recordings: Mapping[str, Any], y: Mapping[str, Any] | None = None) -> Self:
