@@ -54,8 +54,16 @@ def _six_of_each_kind(there):
     assert called["position"] >= 5 and called["direction"] >= 5 and list(Path.cwd().rglob("report.html"))
 
 
+def _same_everywhere(there):
+    """The sweep is done, also on the cluster, where each model is the same as in this process."""
+    assert set(there["found"].cells().state) == set(there["there"].cells().state) == {"done"}
+    assert (there["here"].transform(there["one"]) == there["other"].transform(there["one"])).all()
+    assert there["page"].exists()
+
+
 FOUND = {
     "box": lambda there: next(Path.cwd().rglob("report.html")),
+    "cluster": lambda there: _same_everywhere(there),
     "grid-cells": lambda there: there["calls"].called.all() or pytest.fail("a cell with fields was not called"),
     "identifiability": lambda there: _above(there["found"]["Laplace (true)"].scores.mcc[0], 0.95),
     "label-free": lambda there: _above(there["moved"]["saliency"], 2 * there["moved"]["ten pixels at random"]),

@@ -99,14 +99,17 @@ class AttributionMaps:
     >>> maps = model.attribute(data)
     >>> maps.auroc(data, space="position")
     1.0
-    >>> maps.calls().query("called")["channel"].tolist()
-    ['channel4', 'channel5', 'channel6', 'channel7']
+    >>> maps.tested, maps.calls().query("called")["channel"].tolist()
+    (['position'], ['channel4', 'channel5', 'channel6', 'channel7'])
     >>> maps.threshold().sum("channel").values.tolist()  # how many scores are above their mean
     [3]
     >>> maps.where(data.variables["x"] > 0).by_space.shape, maps.over_time(0, 100, 10).shape
     ((8, 1), (10, 8, 1))
     >>> maps.by_epoch().shape, list(maps.by_unit().columns)
     ((1, 8, 1), ['position_score', 'position_q', 'position_called'])
+    >>> regions = pd.DataFrame({"region": ["CA1"] * 4 + ["MEC"] * 4}, index=data.channel_names)
+    >>> maps.with_units(regions).by_space.groupby("region").mean().shape
+    (2, 1)
     >>> maps.to_frame().columns.tolist()
     ['channel', 'space', 'score', 'z', 'p', 'q', 'ci_low', 'ci_high', 'called']
     >>> with tempfile.TemporaryDirectory() as folder:

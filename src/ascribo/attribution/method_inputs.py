@@ -67,7 +67,8 @@ class EncodedRecording:
     --------
     >>> import ascribo as asc
     >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=400)
-    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(2)}, seeds=2, steps=20, penalty=0, batch_size=32).fit(data)
+    >>> small = dict(seeds=2, steps=20, penalty=0, batch_size=32)
+    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(dim=2)}, **small).fit(data)
     >>> encoded, steps = EncodedRecording.of(model.model_, data), torch.arange(10)
     >>> encoded.seeds, tuple(encoded.inputs(steps).shape), tuple(encoded.embed(steps).shape)
     (2, (10, 6), (2, 10, 2))

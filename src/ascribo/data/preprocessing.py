@@ -87,7 +87,11 @@ class Treatment:
         return ", ".join(part for part in parts if part) or "as measured"
 
     def take(self, channels: Sequence[int]) -> Treatment:
-        """The treatment of some of the channels, by their positions."""
+        """The treatment of some of the channels, by their positions.
+
+        >>> Treatment(transform="zscore", mean=(0.0, 5.0), spread=(1.0, 2.0)).take([1]).mean
+        (5.0,)
+        """
         if self.mean is None or self.spread is None:
             return self
         return replace(

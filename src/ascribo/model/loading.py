@@ -43,7 +43,8 @@ def load(folder: str | Path, encoder: nn.Module | None = None) -> ContrastiveEmb
     >>> import tempfile
     >>> import ascribo as asc
     >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=400)
-    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, steps=20, penalty=0, batch_size=32).fit(data)
+    >>> small = dict(seeds=1, steps=20, penalty=0, batch_size=32)
+    >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(dim=1)}, **small).fit(data)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     again = asc.load(model.save(folder))
     >>> bool((again.transform(data) == model.transform(data)).all())

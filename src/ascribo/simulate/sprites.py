@@ -49,7 +49,9 @@ class Sprites:
     (torch.Size([4, 1, 64, 64]), True)
     >>> bool((grid.factors(grid.index(factors)) == factors).all())
     True
-    >>> latents = grid.latents(factors)  # `latents_at` for factors that are known to be right
+    >>> latents = grid.latents(factors)  # `latents_at` is the same for factors that are known to be right
+    >>> bool((grid.latents_at(factors) == latents).all())
+    True
     >>> float(abs(grid.draw_between(latents) - images).mean()) < 0.01
     True
     >>> factors, images = next(grid.batches(100))

@@ -86,7 +86,8 @@ class SharedEmbedding(ContrastiveEstimator):
     >>> rat3 = asc.simulate.box(seed=3, observed=1, hidden=1, channels=(3, 4), steps=600)
     >>> list(shared.add_session("rat3", rat3).goodness_of_fit_["session"].unique())
     ['rat1', 'rat2', 'rat3']
-    >>> shared.attribute(rat3, "rat3", method="generative_gradient").by_space.shape, shared.history_.sizes["session"]
+    >>> maps = shared.attribute(rat3, "rat3", method="generative_gradient")
+    >>> maps.by_space.shape, shared.history_.sizes["session"]
     ((7, 2), 3)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     list(asc.load(shared.save(folder)).sessions_)
