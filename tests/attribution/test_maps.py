@@ -243,6 +243,23 @@ def test_maps_can_be_pickled_and_copied():
         xr.testing.assert_identical(same.over_time(), maps.over_time())
 
 
+def test_a_file_of_maps_that_was_changed_is_refused(tmp_path):
+    """Any byte: some changes would make HDF5 read without end, or take all memory."""
+    path = make(*local_maps()).to_netcdf(tmp_path / "map.nc")
+    content = path.read_bytes()
+    for place in (100, len(content) // 2, len(content) - 200, len(content) - 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 64]) + content[place + 1 :])
+        with pytest.raises(ValueError, match=r"damaged.*checksum"):
+            AttributionMaps.load(path)
+
+
+def test_a_file_of_maps_that_another_program_wrote_again_is_read(tmp_path):
+    maps = make(*local_maps())
+    path = maps.to_netcdf(tmp_path / "map.nc")
+    xr.load_dataset(path).to_netcdf(tmp_path / "again.nc", engine="h5netcdf")
+    identical(AttributionMaps.load(tmp_path / "again.nc"), maps)
+
+
 def test_another_file_is_refused(tmp_path):
     xr.Dataset({"by_space": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match=r"other.nc is not a file of attribution maps.*to_netcdf"):

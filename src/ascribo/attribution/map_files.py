@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from ..data.format_registry import FileContentError
-from ..data.formats.hdf5_safety import check_hdf5
+from ..data.formats.hdf5_safety import check_hdf5, check_heaps
 from ..support.files import write_atomically
 
 __all__ = ["read_arrays", "write_arrays"]
@@ -20,6 +21,10 @@ FACTS = "ascribo_attribution_maps"
 """The attribute of the file that holds, as JSON, what is no array. Files without it are not ours."""
 OWNER = "space_of_dimension"
 """The space of each dimension, by its name in the file: `space` itself is an axis there."""
+
+SEAL = b"ascribo sha256 "
+"""Before the checksum of the file, at its end, where readers of netCDF do not look. Files that others wrote, or
+wrote again, have none."""
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], facts: Mapping[str, Any]) -> Path:
@@ -38,7 +43,14 @@ def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], fa
         stored[name] = value.rename({c: renamed[str(c)] for c in value.coords if str(c) in renamed} | owner)
     data = xr.Dataset(stored)
     data.attrs = {"method": facts["method"], FACTS: json.dumps({**facts, "names": renamed, "some_spaces": some})}
-    return write_atomically(path, lambda temporary: data.to_netcdf(temporary, engine="h5netcdf"))
+
+    def write(temporary: Path) -> None:
+        data.to_netcdf(temporary, engine="h5netcdf")
+        digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
+        with temporary.open("ab") as file:
+            file.write(SEAL + digest.encode())
+
+    return write_atomically(path, write)
 
 
 def read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.DataArray | None], dict[str, Any]]:
@@ -57,7 +69,12 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.Da
 
 
 def _read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.DataArray | None], dict[str, Any]]:
+    content, seal, digest = Path(path).read_bytes().rpartition(SEAL)
+    if seal and hashlib.sha256(content).hexdigest().encode() != digest:
+        raise FileContentError(f"{path} was changed or damaged after it was written: its checksum differs.")
+    del content
     check_hdf5(path)
+    check_heaps(path)
     data = xr.load_dataset(path, engine="h5netcdf")
     if FACTS not in data.attrs:
         raise ValueError(f"it has no attribute {FACTS}")

@@ -1,11 +1,15 @@
 """HDF5 files that reach for other files, or claim more than memory holds, are refused; honest ones are read."""
 
+import struct
+
 import h5py
 import numpy as np
 import pytest
 
 import ascribo as asc
+from ascribo.data.format_registry import FileContentError
 from ascribo.data.formats import hdf5_safety
+from ascribo.data.formats.hdf5_safety import check_heaps
 
 SECRET = np.arange(40, dtype=np.float32).reshape(20, 2)
 
@@ -91,3 +95,25 @@ def test_flipped_bytes_end_in_one_kind_of_error(tmp_path, seed):
         asc.read(path)
     except ValueError as error:
         assert str(path) in str(error)
+
+
+def written_in_one_go(path):
+    with h5py.File(path, "w") as file:
+        file["names"] = np.array([f"channel {k}" for k in range(300)], dtype=h5py.string_dtype())
+    return path.read_bytes()
+
+
+def test_heaps_of_good_files_are_fine(tmp_path):
+    assert written_in_one_go(tmp_path / "good.h5").count(b"GCOL") >= 1
+    check_heaps(tmp_path / "good.h5")
+
+
+@pytest.mark.parametrize("number, length", [(0, 0), (0, 8), (5, 2**40), (5, 2**63)])
+def test_damaged_heaps_are_refused(tmp_path, number, length):
+    """An object of the heap that is said to be free space of no length is one that HDF5 reads for ever."""
+    path = tmp_path / "bad.h5"
+    content = bytearray(written_in_one_go(path))
+    struct.pack_into("<H6xQ", content, content.find(b"GCOL") + 16 + 32, number, length)
+    path.write_bytes(content)
+    with pytest.raises(FileContentError, match="damaged"):
+        check_heaps(path)

@@ -1,7 +1,8 @@
-"""What an HDF5 file may not do: reach for other files, or claim more data than memory holds."""
+"""What an HDF5 file may not do: reach for other files, claim more than memory holds, or be read without end."""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ import numpy as np
 from ...support.compute import physical_memory
 from ..format_registry import FileContentError
 
-__all__ = ["check_hdf5", "check_size"]
+__all__ = ["check_hdf5", "check_heaps", "check_size"]
+
+HEAP = b"GCOL\1\0\0\0"
+"""How a heap begins: HDF5 keeps texts and references of any length in heaps."""
+HEAP_HEAD, OBJECT_HEAD = 16, 16
+"""Bytes at the beginning of a heap, the last eight its size, and of each object in it: number, uses, size."""
 
 
 def check_hdf5(path: str | Path) -> None:
@@ -38,6 +44,28 @@ def check_hdf5(path: str | Path) -> None:
                         groups.append(item)
                 elif isinstance(item, h5py.Dataset):
                     _check_dataset(item)
+
+
+def check_heaps(path: str | Path) -> None:
+    """Refuse an HDF5 file with a damaged heap: HDF5 reads some of them without end.
+
+    For files that were written in one go, as maps are: one that was edited may hold the rests of old heaps, which
+    nothing refers to.
+    """
+    content = Path(path).read_bytes()
+    start = content.find(HEAP)
+    while start >= 0:
+        (size,) = struct.unpack_from("<Q", content.ljust(start + HEAP_HEAD, b"\0"), start + 8)
+        place, end = start + HEAP_HEAD, start + size
+        while place + OBJECT_HEAD <= min(end, len(content)):
+            number, length = struct.unpack_from("<H6xQ", content, place)
+            # number 0 is the free space at the end, which counts its own head
+            place += length if number == 0 else OBJECT_HEAD + -(-length // 8) * 8
+            if number == 0 and place != end:
+                break
+        if not end - OBJECT_HEAD < place <= end <= len(content):
+            raise FileContentError(f"the texts of the file are damaged (a heap at byte {start:,}).")
+        start = content.find(HEAP, start + HEAP_HEAD)
 
 
 def check_size(shape: tuple[int, ...], dtype: Any, what: str) -> None:
