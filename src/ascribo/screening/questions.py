@@ -185,30 +185,27 @@ def channel_history(
 
 def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:
     """The channels less what their own past says, by fits to the other blocks: (time, channel) float32."""
-    out = np.empty_like(scores)
-    out[:] = scores
+    out = scores.copy()
     small = 1e-3 * len(scores) * np.eye(len(DECAY_TIMES))
 
     def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
-        own = averages(scores[:, part], DECAY_TIMES, first)[:, index]
-        inside = [own[:, as_slice(rows)] for rows in blocks]
-        goals = [scores[as_slice(rows), part] for rows in blocks]
-        gram = np.stack([[[_dots(x, y) for x in each] for y in each] for each in inside])  # (block, s, s, channel)
-        cross = np.stack([[_dots(x, goal) for x in each] for each, goal in zip(inside, goals, strict=True)])
-        for k, (rows, each) in enumerate(zip(blocks, inside, strict=True)):
-            others = (gram.sum(0) - gram[k]).transpose(2, 0, 1) + small
-            weights = np.linalg.solve(others, (cross.sum(0) - cross[k]).T[..., None])[..., 0]
-            for x, weight in zip(each, weights.T.astype(np.float32), strict=True):
-                out[as_slice(rows), part] -= x * weight
+        past = averages(scores[:, part], DECAY_TIMES, first).transpose(2, 0, 1)  # (channel, decay time, time)
+        inside, products = [], []
+        for rows in blocks:
+            both = np.empty((len(past), len(DECAY_TIMES) + 1, len(rows)), np.float32)  # the past, and now
+            both[:, :-1] = past[:, :, as_slice(index[rows])]
+            both[:, -1] = scores[as_slice(rows), part].T
+            inside.append(both)
+            products.append((both @ both.transpose(0, 2, 1)).astype(float))
+        total = np.sum(products, axis=0)
+        for rows, both, own in zip(blocks, inside, products, strict=True):
+            others = total - own
+            weights = np.linalg.solve(others[:, :-1, :-1] + small, others[:, :-1, -1:]).transpose(0, 2, 1)
+            out[as_slice(rows), part] = (both[:, -1:] - weights.astype(np.float32) @ both[:, :-1])[:, 0].T
 
     in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
     return out
-
-
-def _dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Sums of products over time of columns: (column,)."""
-    return np.einsum("tc,tc->c", left, right).astype(float)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,6 @@ MIXTURES = 4
 """Random mixtures of features, for `_size`."""
 TIME_STEPS_AT_ONCE = 2_000
 """Time steps that features are made for at once."""
-WITHOUT = 1e6
-"""A penalty with which the channels' past says nothing."""
 
 
 @dataclass(frozen=True)
@@ -152,22 +150,34 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
         np.concatenate([_total(sums.zf, blocks, np.float32), _total(sums.zy, blocks, np.float32)], axis=1)
         for blocks in fitted
     ]
-    candidates = (*PENALTIES, WITHOUT)
 
-    def fit(task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the first columns, and the errors of all in the other half."""
-        i, k = task
-        factor = _factor(zz[k].copy(), sums, candidates[i])
-        if candidates[i] == WITHOUT:
-            return _solve(factor, zt[k][:, :columns]), np.zeros(0)
-        weights = _solve(factor, zt[k])
-        return weights[:, :columns], (weights * (zz[1 - k] @ weights - 2 * zt[1 - k])).sum(0, dtype=float)
+    def fit(k: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each penalty weights of the first columns, the last of them without the channels' past, and the
+        errors of all in the other half, but for what no penalty changes.
 
-    tasks = [(i, k) for i in range(len(candidates)) for k in range(2)]
-    found = dict(zip(tasks, in_threads(fit, tasks), strict=True))
-    errors = np.stack([found[i, 0][1] + found[i, 1][1] for i in range(len(PENALTIES))])
-    first = [np.stack([found[i, k][0] for i in range(len(candidates))]) for k in range(2)]  # (candidate, p, column)
-    by_block = np.empty((len(candidates), number))
+        Weights of the past, w, leave the rest of the weights U - K w. So the error of U - K w and w in the other
+        half is a constant and w'(Q w + 2 linear).
+        """
+        g = int(np.argmax(np.r_[sums.history, True]))  # features of variables come first
+        other, goal = zz[1 - k], zt[1 - k]
+        factor = _factor(zz[k][:g, :g].copy(), _penalty(sums, 0.0)[:g])
+        solved = _solve(factor, np.concatenate([zz[k][:g, g:], zt[k][:g]], axis=1))
+        K, U = np.split(solved, [len(zz[k]) - g], axis=1)
+        left, right = zz[k][g:, g:] - zz[k][g:, :g] @ K, zt[k][g:] - zz[k][g:, :g] @ U
+        seen = other[:, g:] - other[:, :g] @ K
+        Q, linear = seen[g:] - K.T @ seen[:g], seen[:g].T @ U - goal[g:] + K.T @ goal[:g]
+        weights, errors = [], []
+        for penalty in PENALTIES:
+            w = _solve(_factor(left.copy(), np.full(len(left), sums.steps * penalty)), right)
+            errors.append((w * (Q @ w + 2 * linear)).sum(0, dtype=float))
+            w = w[:, :columns]
+            weights.append(np.concatenate([U[:, :columns] - K @ w, w]))
+        weights.append(np.concatenate([U[:, :columns], np.zeros((len(left), columns), np.float32)]))
+        return np.stack(weights), np.stack(errors)
+
+    (one, errors), (two, more) = in_threads(fit, range(2))
+    errors, first = errors + more, (one, two)  # first : (candidate, p, column) of each half
+    by_block = np.empty((len(PENALTIES) + 1, number))
     for b in range(number):
         weights = first[1 - half[b]]
         by_block[:, b] = (weights * (sums.zz[b] @ weights - 2 * sums.zf[b][:, :columns])).sum((1, 2))
@@ -221,9 +231,9 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     """
     zz, zf, zy, ff = (_total(each) for each in (sums.zz, sums.zf, sums.zy, sums.ff))
     classes = {float(c): np.flatnonzero(penalties.of_channels == c) for c in np.unique(penalties.of_channels)}
-    factors = {c: _factor(zz.copy(), sums, c) for c in {penalties.of_features, *classes}}
+    factors = {c: _factor(zz.copy(), _penalty(sums, c)) for c in {penalties.of_features, *classes}}
     wf = _solve(factors[penalties.of_features], zf)
-    rf = zf - zz @ wf
+    rf = _penalty(sums, penalties.of_features)[:, None] * wf  # which is zf - zz @ wf
     variance, direction = np.linalg.eigh((ff - wf.T @ (zf + rf)) / sums.steps)
     variance = np.maximum(variance, 0)
     whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
@@ -271,15 +281,17 @@ def _sizes(sums: Sums, weights: list[np.ndarray], whitening: list[np.ndarray], c
         return zg, (mix * (sums.ff[b] @ mix)).sum(0, dtype=float) - (mixed * (zf + zg)).sum(1, dtype=float)
 
     found = in_threads(residuals, range(len(sums.zz)))
-    zg = np.stack([each for each, _ in found], axis=2).astype(float)  # (class, p, block, mixture)
+    zg = np.stack([each for each, _ in found], axis=2)  # (class, p, block, mixture)
     gg = np.sum([each for _, each in found], axis=0).reshape(len(mixed), len(whitening), MIXTURES).sum(2)
 
     def lost(k: int) -> np.ndarray:
         """What the fits take of the blocks one by one, and of all time at once: (2, whitening)."""
         c, own = list(classes)[k], zg[k]
         right = np.concatenate([own, own.sum(1, keepdims=True)], axis=1)  # (p, block + 1, mixture)
-        solved = _solve(factors[c], right.reshape(len(right), -1)).reshape(right.shape)
-        taken = (right * solved).sum(0) + np.tensordot(_penalty(sums, c), np.square(solved), 1)
+        single = factors[c][0].astype(np.float32), factors[c][1]
+        solved = _solve(single, right.reshape(len(right), -1)).reshape(right.shape)
+        penalty = _penalty(sums, c).astype(np.float32)[:, None, None]
+        taken = (solved * (right + penalty * solved)).sum(0, dtype=float)
         taken = taken.reshape(len(taken), len(whitening), MIXTURES).sum(2)
         return np.stack([taken[:-1].sum(0), taken[-1]])
 
@@ -290,7 +302,7 @@ def _sizes(sums: Sums, weights: list[np.ndarray], whitening: list[np.ndarray], c
 def residual_products(sums: Sums) -> np.ndarray:
     """Products of the features' residuals over all time, whatever the channels: (f, f)."""
     zz, zf = _total(sums.zz), _total(sums.zf)
-    fit = _solve(_factor(zz.copy(), sums, PENALTIES[0]), zf)
+    fit = _solve(_factor(zz.copy(), _penalty(sums, PENALTIES[0])), zf)
     return _total(sums.ff) - fit.T @ (2 * zf - zz @ fit)
 
 
@@ -312,6 +324,7 @@ def _penalty(sums: Sums, of_history: float) -> np.ndarray:
     return penalty
 
 
-def _factor(gram: np.ndarray, sums: Sums, of_history: float):
-    gram[np.diag_indices_from(gram)] += _penalty(sums, of_history)
+def _factor(gram: np.ndarray, penalty: np.ndarray):
+    """Of gram + diag(penalty); gram is overwritten."""
+    gram[np.diag_indices_from(gram)] += penalty
     return linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)  # as Fortran orders it

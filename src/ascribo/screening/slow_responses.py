@@ -69,7 +69,10 @@ class SlowQuestion(Question):
         """Averages of functions of each variable: (time, columns)."""
         rows = np.arange(len(self.first))
         return {
-            id(each): np.concatenate([*averages(each.functions(rows, WAVES, 3.0), AVERAGED, self.first)], axis=1)
+            id(each): np.concatenate(
+                [np.ascontiguousarray(own) for own in averages(each.functions(rows, WAVES, 3.0), AVERAGED, self.first)],
+                axis=1,
+            )
             for each in (self.space, *self.others.values())
         }
 
