@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from scipy import spatial, stats
 
+from ..support.compute import in_threads
 from .features import trend, waves
 
 __all__ = [
@@ -75,7 +77,8 @@ def explained_by(source: np.ndarray, target: np.ndarray) -> float:
 
 def table_of_functions(values: Mapping[str, np.ndarray]) -> dict[tuple[str, str], float]:
     """(a, b) -> share of b's variance that a tells, for all pairs of spaces."""
-    return {(a, b): explained_by(values[a], values[b]) for a in values for b in values if a != b}
+    pairs = list(permutations(values, 2))
+    return dict(zip(pairs, in_threads(lambda pair: explained_by(*(values[k] for k in pair)), pairs), strict=True))
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,8 @@ def moves_with_hidden(
     back = np.maximum(few - max(lag, 1), 0)
     change = {key: value[few] - value[back] for key, value in values.items()}
     moved = np.concatenate([change[name], *(each for key, each in change.items() if key != name)], axis=1)
-    slopes = np.linalg.lstsq(moved, scores[few] - scores[back], rcond=None)[0][: change[name].shape[1]]
+    slopes = np.linalg.lstsq(moved.T @ moved, moved.T @ (scores[few] - scores[back]), rcond=None)[0]
+    slopes = slopes[: change[name].shape[1]]
     common = np.square(slopes @ hidden.loadings).sum(1) / np.maximum(np.square(slopes).sum(1), 1e-300)
     p = stats.f.sf(common / 2 / ((1 - common) / (channels - 2)), 2, channels - 2)
     return bool(p.min() * len(p) < SLOPES_ALIKE)

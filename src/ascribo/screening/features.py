@@ -20,7 +20,7 @@ __all__ = [
     "fill_missing",
     "hats",
     "normal_scores",
-    "sorting_order",
+    "sorted_places",
     "standardise",
     "trend",
     "waves",
@@ -85,9 +85,11 @@ def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
     left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
     share = np.clip((values - knots[left]) / (knots[left + 1] - knots[left]), 0, 1)
     out = np.zeros((len(values), len(knots)), dtype=np.float32)
-    rows = np.arange(len(values))
-    out[rows, left], out[rows, left + 1] = 1 - share, share
-    return out * np.sqrt(len(knots), dtype=np.float32)
+    height = np.sqrt(len(knots))
+    here = out.reshape(-1)
+    left += np.arange(0, out.size, len(knots))  # places in all of the table
+    here[left], here[left + 1] = height * (1 - share), height * share
+    return out
 
 
 def trend(rows: np.ndarray, steps: int, count: int) -> np.ndarray:
@@ -163,51 +165,57 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
 
     def rank(start: int) -> None:
         part = slice(start, start + CHANNELS_AT_ONCE)
-        ranked = np.ascontiguousarray(channels[:, part].T, dtype=np.result_type(channels, np.float32))
-        for column in ranked:
-            order = sorting_order(column)
-            ordered = column.take(order)
-            quantiles = distinct.copy()
-            tied, half_ranks = _ties(ordered)
-            quantiles[tied] = normal[half_ranks]
-            quantiles -= quantiles.mean()
-            spread = quantiles.std()
-            column[order] = quantiles / (spread if spread > 0 else np.inf)
-        out[:, part] = ranked.T
+        columns = np.ascontiguousarray(channels[:, part].T, dtype=np.result_type(channels, np.float32))
+        places = sorted_places(columns)
+        quantiles = np.tile(distinct, (len(columns), 1))
+        tied, half_ranks = _ties(columns.take(places))
+        quantiles.reshape(-1)[tied] = normal[half_ranks]
+        quantiles -= quantiles.mean(1, keepdims=True)
+        spread = quantiles.std(1, keepdims=True)
+        quantiles /= np.where(spread > 0, spread, np.inf)
+        columns.reshape(-1)[places] = quantiles
+        out[:, part] = columns.T
 
     in_threads(rank, range(0, channels.shape[1], CHANNELS_AT_ONCE))
     return out
 
 
 def _ties(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of sorted values that come more than once, and twice the mean place of those that are equal."""
-    same = np.flatnonzero(ordered[1:] == ordered[:-1])
+    """Places, in all rows one after the other, of values that come more than once in their sorted row, and twice
+    the mean place in the row of those that are equal."""
+    equal = np.zeros(ordered.shape, dtype=bool)
+    np.equal(ordered[:, 1:], ordered[:, :-1], out=equal[:, :-1])  # to the next
+    same = np.flatnonzero(equal)
     starts = np.flatnonzero(np.diff(same, prepend=-2) != 1)  # of runs of equal values
     begin, end = same[starts], same[np.r_[starts[1:], len(same)][: len(starts)] - 1] + 1
     length = end - begin + 1
     before = np.cumsum(length) - length
-    return np.arange(length.sum()) + np.repeat(begin - before, length), np.repeat(begin + end, length)
+    steps = ordered.shape[1]
+    in_row = begin + end - 2 * steps * (begin // steps)
+    return np.arange(length.sum()) + np.repeat(begin - before, length), np.repeat(in_row, length)
 
 
-def sorting_order(values: np.ndarray) -> np.ndarray:
-    """The order that sorts some floating point numbers, equal ones in their order: as numpy's stable argsort, in a
-    fraction of its time.
+def sorted_places(rows: np.ndarray) -> np.ndarray:
+    """The places of each row's numbers in their order, equal ones as they come: `rows.take(...)` has sorted rows.
 
-    Numpy sorts whole numbers of 16 bits by counting. So numbers are sorted by their last 16 bits, then by those
-    before, and so on.
+    Numpy sorts whole numbers of 16 bits by counting. So floating point numbers are sorted by their last 16 bits,
+    then by those before, and so on, in a fraction of the time that comparing them takes.
 
-    >>> sorting_order(np.array([2.0, -1.0, 0.5, -1.0]))
-    array([1, 3, 2, 0])
+    >>> sorted_places(np.array([[2.0, -1.0, 0.5, -1.0], [0.0, 3.0, 1.0, 2.0]]))
+    array([[1, 3, 2, 0],
+           [4, 6, 7, 5]])
     """
-    whole = np.dtype(f"i{values.itemsize}")
-    bits = (values + values.dtype.type(0)).view(whole)  # -0.0 becomes 0.0
+    whole = np.dtype(f"i{rows.itemsize}")
+    bits = (rows + rows.dtype.type(0)).view(whole)  # -0.0 becomes 0.0
     bits ^= (bits >> (8 * whole.itemsize - 1)) & np.iinfo(whole).max  # negative numbers are turned round
     bits ^= np.iinfo(whole).min  # and come first
-    order = np.argsort(bits.astype(np.uint16), kind="stable")
+    of_row = np.arange(0, rows.size, rows.shape[1])[:, None]
+    places = np.argsort(bits.astype(np.uint16), axis=1, kind="stable") + of_row
     for shift in range(16, 8 * whole.itemsize, 16):
         digits = (bits >> shift).astype(np.uint16)
-        order = order.take(np.argsort(digits.take(order), kind="stable"))
-    return order
+        again = np.argsort(digits.take(places), axis=1, kind="stable") + of_row
+        places = places.take(again)
+    return places
 
 
 def components(channels: np.ndarray, count: int) -> np.ndarray:

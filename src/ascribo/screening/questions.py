@@ -47,7 +47,7 @@ COMPONENTS, INTERACTING = 12, 8
 """Principal components of the channels whose past is conditioned on, and those in products with variables."""
 USUAL_CHANGE = np.float32(np.sqrt(2 * (1 - ALIKE)))
 """Standard deviation of the change over the lag, of a variable of variance one."""
-CHANNELS_AT_ONCE = 32
+CHANNELS_AT_ONCE = 16
 MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
 CLOCK_LEAVES = 0.2

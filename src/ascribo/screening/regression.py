@@ -31,7 +31,7 @@ SMOOTHNESS = (1e-3, 3e-2)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
 MIXTURES = 4
 """Random mixtures of features, for `_size`."""
-TIME_STEPS_AT_ONCE = 2_000
+TIME_STEPS_AT_ONCE = 4_000
 """Time steps that features are made for at once."""
 
 

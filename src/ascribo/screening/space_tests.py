@@ -138,7 +138,9 @@ def ask_spaces(
         found = _nothing(name, scores.shape[1], own) if found is None else found
         return replace(found, at=_at(found.at, used, len(recording), scores.shape[1]))
 
-    return in_threads(ask, [name for name, space in asked.items() if not space.nuisance])
+    names = [name for name, space in asked.items() if not space.nuisance]
+    everything.remember_pasts([name for name in names if name in variables], chosen)
+    return in_threads(ask, names)
 
 
 def _used(steps: int, channels: int) -> np.ndarray:
@@ -192,6 +194,14 @@ class _Everything:
         self.functions = table_of_functions(known)
         self.narrow = {name: each.narrow(8)[self.known] for name, each in self.variables.items()}
         self.scores_known = self.scores if self.known.all() else self.scores[self.known]
+
+    def remember_pasts(self, names: list[str], chosen: np.ndarray) -> None:
+        """Work out what spaces share, while all cores are free for it."""
+        for name in names:
+            variable = self.variables[name]
+            if variable.innovation and not variable.seldom:
+                if blocks := split_blocks(variable, chosen, self.first, name, []):
+                    self._past(variable, 0, blocks)
 
     def ask(self, name: str, chosen: np.ndarray, notes: list[Note]) -> SpaceTest | None:
         """The test of a space at the chosen time steps; None, with a note, where nothing can be asked."""

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..spaces.base import Space
+from ..support.compute import in_threads
 from .diagnostics import Note, lost_steps
 from .features import dummies, earlier, epoch_starts, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
@@ -81,8 +82,11 @@ def make_variables(
                     "variables were smoothed together. Fast changes are lost; a better measurement would keep them."
                 )
                 notes.append(Note(name, "measured with error", text))
-    kinds = {name: (spaces[name].categorical, seldom[name]) for name in values}
-    return {name: make_variable(own, *kinds[name], first, known) for name, own in values.items()}
+
+    def make(name: str) -> Variable:
+        return make_variable(values[name], spaces[name].categorical, seldom[name], first, known)
+
+    return dict(zip(values, in_threads(make, values), strict=True))
 
 
 def make_variable(
