@@ -68,13 +68,11 @@ class SlowQuestion(Question):
     def _averages(self) -> dict[int, np.ndarray]:
         """Averages of functions of each variable: (time, columns)."""
         rows = np.arange(len(self.first))
-        return {
-            id(each): np.concatenate(
-                [np.ascontiguousarray(own) for own in averages(each.functions(rows, WAVES, 3.0), AVERAGED, self.first)],
-                axis=1,
-            )
-            for each in (self.space, *self.others.values())
-        }
+        out = {}
+        for each in (self.space, *self.others.values()):
+            found = averages(each.functions(rows, WAVES, 3.0), AVERAGED, self.first)
+            out[id(each)] = np.ascontiguousarray(np.concatenate([*found], axis=1))
+        return out
 
     def parts(self, rows: np.ndarray) -> Parts:
         """All that the regressions are made of, at some time steps."""
