@@ -14,6 +14,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ..support.names import by_name
+
 __all__ = ["Box", "Output", "Sphere", "Unbounded", "as_output"]
 
 
@@ -107,13 +109,5 @@ def as_output(output: str | Output) -> Output:
     >>> as_output("sphere")
     Sphere(radius=1.0, learned=False)
     """
-    known: dict[str, Output] = {"unbounded": Unbounded(), "sphere": Sphere(), "box": Box()}
-    if isinstance(output, str):
-        if output not in known:
-            raise ValueError(
-                f"output={output!r}: expected one of {sorted(known)}, or an object such as Sphere(2.0)."
-            )
-        return known[output]
-    if not hasattr(output, "initial"):
-        raise ValueError(f"output={output!r}: expected one of {sorted(known)}, or an object such as Sphere(2.0).")
-    return output
+    known = {"unbounded": Unbounded(), "sphere": Sphere(), "box": Box()}
+    return by_name("output", output, known, "initial", "Sphere(2.0)")

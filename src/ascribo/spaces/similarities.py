@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.similarity_terms import Similarity
+from ..support.names import by_name
 from ..support.stored_parameters import storable
 
 __all__ = ["Dot", "Lp", "SquaredL2", "as_similarity"]
@@ -126,12 +127,4 @@ def as_similarity(name: str | Similarity) -> Similarity:
     Dot()
     """
     known = {"squared_l2": SquaredL2(), "dot": Dot()}
-    if isinstance(name, str):
-        if name not in known:
-            raise ValueError(
-                f"similarity={name!r} is unknown: use one of {sorted(known)}, or ascribo.Lp(p) for ‖·‖ₚᵖ."
-            )
-        return known[name]
-    if not hasattr(name, "pairwise"):
-        raise ValueError(f"similarity={name!r}: expected a name or a similarity such as ascribo.Lp(3).")
-    return name
+    return by_name("similarity", name, known, "pairwise", "ascribo.Lp(3) for ‖·‖₃³")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -23,6 +23,21 @@ def suggest(name: object, names: Iterable[object]) -> str:
     by_lower = {n.lower(): n for n in known}
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else f"; there are: {first_few(known)}."
+
+
+def by_name(parameter: str, value: Any, known: Mapping[str, Any], method: str, example: str) -> Any:
+    """What a user gave by name, or as an object of its own: one that has the method.
+
+    parameter, example : named in the error: what was asked for, and what an object would be.
+
+    >>> by_name("digit", "two", {"one": 1, "two": 2}, "bit_length", "7")
+    2
+    """
+    if isinstance(value, str) and value in known:
+        return known[value]
+    if isinstance(value, str) or not hasattr(value, method):
+        raise ValueError(f"{parameter}={value!r}: expected one of {sorted(known)}, or an object such as {example}.")
+    return value
 
 
 def plural(count: int) -> str:
