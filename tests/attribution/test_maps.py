@@ -4,12 +4,12 @@ import copy
 import pickle
 from dataclasses import replace
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import xarray as xr
-from joblib.externals import cloudpickle
 
 from ascribo.attribution.aggregate import LocalScores
 from ascribo.attribution.local_methods import aggregated_maps
