@@ -1,22 +1,25 @@
-"""How the cost of an analysis grows: with time steps, channels and sessions, and a model of it beside.
+"""How the cost of an analysis grows with time steps and channels, and a model of it beside.
 
     python -m benchmarks.cost
 
-Fits one model and attributes it, for recordings of several sizes, and prints the processor seconds of each part
-(not those on the clock, so that other work on the machine counts little), with the model
+Fits one model to recordings of several sizes and attributes it, each in a process of its own, and prints processor
+seconds (not those on the clock, so that other work on the machine counts little) and the most memory. The model
 
-    seconds = constant + a·steps·channels + b·channels + c·steps
+    seconds = constant + a·channels + b·kept·channels + c·kept + d·steps·channels + e·steps
 
-fitted by least squares to the relative errors, all coefficients at least 0; and the same for sessions of one size
-in a sweep. benchmarks/results/cost.json keeps the rows.
+has the shape of the work: training and decoders cost the same for any length, and a layer of each grows with the
+channels; tests and decoders look at `kept` time steps, at most 100,000 of them, spread over the recording; means,
+scales and pairs need all. Its coefficients, all at least 0, are fitted to the smaller recordings by least squares
+of the relative errors. For the others it is a prediction. benchmarks/results/cost.json keeps the rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,11 +29,18 @@ import torch
 from scipy.optimize import nnls
 
 import ascribo as asc
+from ascribo.data.standardised_channels import limit_time_steps
 
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
-SIZES = ((10_000, 10), (10_000, 50), (10_000, 200), (10_000, 1_000), (100_000, 50), (100_000, 200), (1_000_000, 50))
-SESSIONS = (1, 2)
+FITTED = (
+    *((10_000, 10), (10_000, 50), (10_000, 200), (10_000, 1_000)),
+    *((30_000, 50), (100_000, 10), (100_000, 50), (100_000, 200), (1_000_000, 10), (1_000_000, 50)),
+)
+PREDICTED = ((30_000, 200), (10_000, 3_000), (10_000, 10_000), (1_000_000, 200), (10_000_000, 10), (10_000_000, 50))
 TRAINING = {"seeds": 1, "steps": 300, "penalty": 0.1, "random_state": 0, "n_jobs": 1, "device": "cpu"}
+MOST = 100_000
+"""Time steps that tests and decoders look at (`screening.space_tests`, `attribution.unique_variance.design`)."""
+AT_ONCE = 100_000
 
 
 def simulate(steps: int, channels: int, seed: int = 0) -> asc.Recording:
@@ -39,26 +49,53 @@ def simulate(steps: int, channels: int, seed: int = 0) -> asc.Recording:
     z = np.stack([np.abs((np.cumsum(0.1 * rng.standard_normal(steps)) % 4) - 2) - 1 for _ in range(3)], 1)
     weights = rng.standard_normal((3, channels))
     weights[:2, channels // 2 :] = 0
-    X = np.tanh(z @ weights) + rng.standard_normal((steps, channels), dtype=np.float32)
-    return asc.Recording(X.astype(np.float32), {"x": z[:, 0], "y": z[:, 1]})
+    X = np.empty((steps, channels), np.float32)
+    for start in range(0, steps, AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        X[part] = np.tanh(z[part] @ weights) + rng.standard_normal((len(z[part]), channels), dtype=np.float32)
+    return asc.Recording(X, {"x": z[:, 0], "y": z[:, 1]})
 
 
-def spent(work: Any) -> float:
-    """Processor seconds of a piece of work in this process."""
+def measure(steps: int, channels: int) -> dict[str, Any]:
+    """Processor seconds of fit and attribution, the most memory in GB, and what the recording takes of it."""
+    torch.set_num_threads(1)
+    recording = simulate(steps, channels)
+    model = asc.ContrastiveEmbedding(SPACES, progress=False, **TRAINING)
     began = time.process_time()
-    work()
-    return time.process_time() - began
+    model.fit(recording)
+    fitted = time.process_time()
+    model.attribute(recording)
+    done = time.process_time()
+    return {
+        "steps": steps,
+        "channels": channels,
+        "fit": fitted - began,
+        "attribute": done - fitted,
+        "memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "recording_gb": recording.X.nbytes / 1e9,
+    }
 
 
-def fitted(rows: list[dict[str, Any]], part: str) -> dict[str, float]:
-    """Coefficients of the model, and what it says of each row."""
-    terms = np.array([[1, r["steps"] * r["channels"], r["channels"], r["steps"]] for r in rows], dtype=float)
-    seconds = np.array([r[part] for r in rows])
-    found, _ = nnls(terms / seconds[:, None] / terms.max(0), np.ones(len(rows)))
-    found = found / terms.max(0)
-    for row, said in zip(rows, terms @ found, strict=True):
-        row[f"{part}_model"] = float(said)
-    return dict(zip(("constant", "steps_channels", "channels", "steps"), found.tolist(), strict=True))
+def terms(steps: int, channels: int) -> list[float]:
+    """What the seconds are a sum of.
+
+    >>> terms(10_000_000, 10)
+    [1, 10, 1000000, 100000, 100000000, 10000000]
+    """
+    kept = min(steps, limit_time_steps(MOST, channels))
+    return [1, channels, kept * channels, kept, steps * channels, steps]
+
+
+NAMES = ("constant", "channels", "kept_channels", "kept", "steps_channels", "steps")
+
+
+def coefficients(rows: list[dict[str, Any]], part: str) -> dict[str, float]:
+    """Of the model, from the rows of `FITTED`."""
+    used = [row for row in rows if (row["steps"], row["channels"]) in FITTED]
+    design = np.array([terms(row["steps"], row["channels"]) for row in used], dtype=float)
+    seconds = np.array([row[part] for row in used])
+    found, _ = nnls(design / seconds[:, None] / design.max(0), np.ones(len(used)))
+    return dict(zip(NAMES, (found / design.max(0)).tolist(), strict=True))
 
 
 def main() -> int:
@@ -66,38 +103,43 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/cost.json"))
     parser.add_argument("--most", type=int, default=10**9, help="leave out recordings of more entries")
+    parser.add_argument("--keep", action="store_true", help="measure only sizes that are not in the file yet")
+    parser.add_argument(
+        "--one", type=int, nargs=2, metavar=("STEPS", "CHANNELS"), help="measure one size, print JSON"
+    )
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = []
-    for steps, channels in SIZES:
-        if steps * channels > given.most:
+    if given.one:
+        print(json.dumps(measure(*given.one)))
+        return 0
+    rows: list[dict[str, Any]] = json.loads(given.out.read_text())["rows"] if given.keep else []
+    there = {(row["steps"], row["channels"]) for row in rows}
+    for steps, channels in (*FITTED, *PREDICTED):
+        if steps * channels > given.most or (steps, channels) in there:
             continue
-        recording = simulate(steps, channels)
-        model = asc.ContrastiveEmbedding(SPACES, progress=False, **TRAINING)
-        fit = spent(lambda model=model, recording=recording: model.fit(recording))
-        attribute = spent(lambda model=model, recording=recording: model.attribute(recording))
-        rows.append({"steps": steps, "channels": channels, "fit": fit, "attribute": attribute})
-        print(f"{steps:>9,} x {channels:>5,}: fit {fit:6.1f} s, attribute {attribute:6.1f} s", flush=True)
-    found: dict[str, Any] = {"rows": rows, "training": TRAINING}
-    found["model"] = {part: fitted(rows, part) for part in ("fit", "attribute")}
-    found["sessions"] = []
-    with tempfile.TemporaryDirectory() as place:
-        model = asc.ContrastiveEmbedding(SPACES, progress=False, **TRAINING)
-        recordings = {f"session{k}": simulate(5_000, 50, k) for k in range(max(SESSIONS))}
-        for number in SESSIONS:
-            some = {name: recordings[name] for name in list(recordings)[:number]}
-            seconds = spent(
-                lambda some=some, number=number: asc.sweep(some, model, f"{place}/{number}", progress=False)
-            )
-            found["sessions"].append({"sessions": number, "seconds": seconds})
-            print(f"{number} sessions of 5,000 x 50: {seconds:.1f} s", flush=True)
-    for part, own in found["model"].items():
-        print(part, {name: f"{value:.3g}" for name, value in own.items()})
-        for row in rows:
-            size = f"{row['steps']:>9,} x {row['channels']:>5,}"
-            print(f"  {size}: {row[part]:6.1f} s, model {row[f'{part}_model']:6.1f}")
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
+        words = [sys.executable, "-W", "ignore", "-m", "benchmarks.cost", "--one", str(steps), str(channels)]
+        rows.append(json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout))
+        found = {
+            "rows": rows,
+            "training": TRAINING,
+            "model": {p: coefficients(rows, p) for p in ("fit", "attribute")},
+        }
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
+    show(json.loads(given.out.read_text()))
     return 0
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the rows with the model beside."""
+    for row in found["rows"]:
+        size = row["steps"], row["channels"]
+        said = {part: float(np.dot(terms(*size), list(own.values()))) for part, own in found["model"].items()}
+        print(
+            f"{size[0]:>10,} x {size[1]:>6,} {'fitted   ' if size in FITTED else 'predicted'}: "
+            + ", ".join(f"{part} {row[part]:6.1f} s, model {said[part]:6.1f}" for part in said)
+            + f"; {row['memory_gb']:.1f} GB, the recording {row['recording_gb']:.1f}"
+        )
+    for part, own in found["model"].items():
+        print(part, {name: f"{value:.2g}" for name, value in own.items()})
 
 
 if __name__ == "__main__":
