@@ -21,6 +21,12 @@ out = "swept"
 [spaces]
 follow = ["position=x,y"]
 time = ["rest:2"]
+{settings}"""
+SETTINGS = """
+[settings]
+seeds = 1
+steps = {steps}
+batch_size = 128
 """
 READING = """
 [read]
@@ -55,15 +61,23 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--number", type=int, default=500, help="of sessions (%(default)s)")
     parser.add_argument("--steps", type=int, default=5000, help="time steps of each (%(default)s)")
+    parser.add_argument(
+        "--channels", type=int, nargs=2, default=(10, 10), help="with the position, and without it (10 10)"
+    )
+    parser.add_argument(
+        "--training", type=int, metavar="STEPS", help="a small fit of so many steps (the default fit)"
+    )
     parser.add_argument("--format", choices=("npz", "nwb"), default="npz", help="(%(default)s)")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     write = {"npz": write_npz, "nwb": write_nwb}[given.format]
     for k in range(given.number):
-        data = asc.simulate.box(k, observed=2, hidden=2, channels=(10, 10), steps=given.steps)
+        data = asc.simulate.box(k, observed=2, hidden=2, channels=tuple(given.channels), steps=given.steps)
         write(given.folder / f"rat{k:03d}.{given.format}", data)
     reading = READING if given.format == "nwb" else ""
-    (given.folder / "sweep.toml").write_text(CONFIG.format(ending=given.format, reading=reading))
+    settings = "" if given.training is None else SETTINGS.format(steps=given.training)
+    text = CONFIG.format(ending=given.format, reading=reading, settings=settings)
+    (given.folder / "sweep.toml").write_text(text)
     print(f"{given.number} sessions and {given.folder / 'sweep.toml'}")
     return 0
 
