@@ -2,10 +2,10 @@
 
     python -m benchmarks.sessions --folder /scratch/sessions --numbers 1 10 100 500
 
-For each number simulates so many small sessions, runs `ascribo sweep` on the folder with two processes, and then the
-same command again. Prints and keeps (benchmarks/results/sessions.json) seconds on the clock and of processors, cells
-that are done, the largest process, and the seconds of the second run. The fits are small, 100 training steps on 1,000
-time steps of 10 channels: the point is the machinery around them.
+For each number simulates so many small sessions, runs `ascribo sweep` on the folder with two processes, and
+then the same command again. Prints and keeps (benchmarks/results/sessions.json) seconds on the clock and of
+processors, cells that are done, the largest process, and the seconds of the second run. The fits are small, 100
+training steps on 1,000 time steps of 10 channels: the point is the machinery around them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def main() -> int:
         print(
             f"{number:>4} sessions: {row['sweep']['seconds']:7.1f} s on the clock, "
             f"{row['sweep']['processor_seconds']:7.1f} s of processors, {row['done']} done; again "
-            f"{row['again']['seconds']:.1f} s; {row['megabytes']:.1f} MB on disk, {row['largest_process_gb']:.2f} GB",
+            f"{row['again']['seconds']:.1f} s; {row['megabytes']:.1f} MB written, "
+            f"{row['largest_process_gb']:.2f} GB a process",
             flush=True,
         )
     given.folder.rmdir()
