@@ -135,7 +135,10 @@ def _diverged(chunk: dict[str, np.ndarray], parameters: Mapping[str, Tensor]) ->
     for name, words in (("infonce", "the loss"), ("mse", "the squared error"), ("penalty", "the penalty")):
         if not np.isfinite(chunk[name]).all():
             return words
-    return "" if all(bool(value.isfinite().all()) for value in parameters.values()) else "a weight"
+    finite = torch.stack(
+        [value.isfinite().all() for value in parameters.values()]
+    ).all()  # the device is asked once
+    return "" if finite else "a weight"
 
 
 def _back_to(good: Mapping[str, Tensor], steps: Steps, done: int, what: str) -> str:
