@@ -1,6 +1,8 @@
 """Files are written whole or not at all."""
 
 import os
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -44,3 +46,25 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(tmp_path, 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(ValueError, match="No space left on device"):
         check_writable(tmp_path / "a")
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    """Files of writers that still run, and files of others, stay."""
+    killed = (
+        "import os, sys; from ascribo.support.files import write_atomically;"
+        "write_atomically(sys.argv[1], lambda path: os._exit(9))"
+    )
+    command = [sys.executable, "-c", killed, str(tmp_path / "map.csv")]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert len(list(tmp_path.glob(".map.csv.*"))) == 1
+    (tmp_path / ".map.csv.mine.csv").touch()
+    within = []
+
+    def write(path):
+        write_atomically(tmp_path / "map.csv", lambda inner: inner.write_text("inner"))
+        within.extend(p.name for p in tmp_path.iterdir())
+        path.write_text("outer")
+
+    write_atomically(tmp_path / "map.csv", write)
+    assert len(within) == 3  # the outer one's temporary file was left alone
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".map.csv.mine.csv", "map.csv"]

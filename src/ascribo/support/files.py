@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +67,8 @@ def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:
 
 def _replace(path: Path, write: Callable[[Path], Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    _remove_leftovers(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{_writer()}", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -79,6 +82,32 @@ def _replace(path: Path, write: Callable[[Path], Any]) -> None:
         _to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _writer(process: str = "") -> str:
+    """This machine and process, in the name of a temporary file."""
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}-{process or os.getpid()}-"
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files for `path` whose writer, a process of this machine, was killed."""
+    known = re.compile(re.escape(f".{path.name}.") + _writer(r"(\d+)") + r"\w+" + re.escape(path.suffix))
+    for entry in os.scandir(path.parent):
+        if (found := known.fullmatch(entry.name)) and not _runs(int(found[1])):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether there is such a process; yes where the system cannot be asked without ending it (Windows)."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
 
 
 def _to_disk(folder: Path) -> None:
