@@ -98,8 +98,9 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
     drop_constant : bool
         Leave out channels that never change, instead of refusing them.
     n_jobs : int or None
-        Processes that the seeds are spread over on a CPU, each with one thread, for fitting and for the unique
-        variance. None: one for each core where there is work for more than some seconds. -1: one for each core.
+        Processes that the seeds are spread over on a CPU, each with one thread, for fitting; for the unique
+        variance as many threads. None: one for each core where there is work for more than some seconds. -1: one
+        for each core.
     checkpoint : path or None
         A folder in which the state is kept while fitting. A fit that was interrupted (Ctrl-C, or killed), started
         again with the same folder, goes on there and ends with the same bits.

@@ -60,17 +60,20 @@ def _libraries() -> ThreadpoolController:
 _mine = threading.local()  # .cores: what this thread may use, if it is one of `in_threads`
 
 
-def in_threads(function: Callable[[Any], Result], arguments: Iterable[Any]) -> list[Result]:
+def in_threads(
+    function: Callable[[Any], Result], arguments: Iterable[Any], threads: int | None = None
+) -> list[Result]:
     """function(each) for all arguments, in threads, in their order: for work that numpy does without Python's lock.
 
-    There are as many threads as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes. Threads
+    threads : None: as many as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes. Threads
     within threads share them.
 
     >>> in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
     """
     every = list(arguments)
-    cores = getattr(_mine, "cores", None) or min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
+    allowed = min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
+    cores = getattr(_mine, "cores", None) or threads or allowed
     threads = min(cores, len(every))
     if threads <= 1:
         return [function(each) for each in every]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ WIDTHS = (128, 128)
 LAYERS = ("0", "2", "4")
 FLAT = 0.01
 """Share of its fall so far by which the loss must fall over a hundred steps, or it is flat."""
+RANDOM = Lock()
+"""Held while torch's own generator is used: stacks may be fitted in threads."""
 HIGHEST = 15.0
 """Largest log rate of a Poisson decoder, against overflow in the first steps."""
 
@@ -78,7 +81,7 @@ def fit_decoders(
     device, dim, channels = inputs[0].device, inputs[0].shape[1], goals[0].shape[1]
     modules = []
     for seed in seeds:
-        with torch.random.fork_rng(devices=[]):
+        with RANDOM, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             modules.append(_network(dim, channels))
     stacked, _ = stack_module_state(modules)
@@ -99,9 +102,10 @@ def fit_decoders(
     def step() -> None:
         rate.copy_(rates.index_select(0, counter)[0])
         index = batches.rows(drawn.index_select(1, counter)[:, 0])
-        value = u[index + shift[0]]
+        value = nn.functional.embedding(index + shift[0], u)  # whole rows: faster than u[...] on a CPU
         value = value if mask is None else value * mask[:, None]
-        total = losses(decode(parameters, value), x[index + shift[1]], loss).mean((1, 2)).sum()
+        goal = nn.functional.embedding(index + shift[1], x)
+        total = _mean_losses(decode(parameters, value), goal, loss)
         optimizer.step(differentiate(total, parameters))
         level.add_(total.detach())
         counter.add_(1)
@@ -198,6 +202,13 @@ class _Batches:
         """The rows of every decoder, (decoder, batch), from what is drawn at one step."""
         sets, places = self.which
         return self.own[sets[:, None], drawn[places]]
+
+
+def _mean_losses(predicted: Tensor, goal: Tensor, loss: str) -> Tensor:
+    """The mean loss of each decoder, summed: (). The squared error by torch's kernel, which writes less down."""
+    if loss == "squared":
+        return nn.functional.mse_loss(predicted, goal, reduction="sum") / predicted[0].numel()
+    return losses(predicted, goal, loss).mean((1, 2)).sum()
 
 
 def losses(predicted: Tensor, goal: Tensor, loss: str) -> Tensor:

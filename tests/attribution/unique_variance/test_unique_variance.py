@@ -272,9 +272,10 @@ def test_nothing_crosses_the_edge_of_an_epoch(lengths, window, missing):
         return
     problem = make()
     assert problem.index.tolist() == np.flatnonzero(inside).tolist()
-    assert len(embedder.seen) == 2
-    for seen in embedder.seen:
-        assert (epochs[seen] == epochs[problem.index]).all()
+    for neighbours in (problem.index - near, problem.index + near):
+        assert (epochs[neighbours] == epochs[problem.index]).all()
+    (seen,) = embedder.seen  # each neighbour once
+    assert sorted(seen.tolist()) == sorted({*(problem.index - near), *(problem.index + near)})
 
 
 @pytest.mark.parametrize("window", [1, 3, 4])
@@ -401,6 +402,25 @@ def test_short_recordings_are_learned_from_for_fewer_steps(monkeypatch):
         np.testing.assert_allclose(together[k].by_block, alone.by_block, atol=1e-5)
         assert together[k].problem is problem
     np.testing.assert_allclose(together[0].by_block, together[2].by_block, atol=1e-5)
+
+
+@pytest.mark.parametrize("until_flat", [True, False])
+def test_threads_change_nothing(until_flat):
+    problem, how = small_problem(600), {"steps": 20, "until_flat": until_flat, "progress": False}
+    torch.manual_seed(7)
+    alone, together = (score_problems([problem], [[3, 4]], n_jobs=jobs, **how)[0] for jobs in (1, 2))
+    np.testing.assert_array_equal(alone.by_block, together.by_block)
+    np.testing.assert_array_equal(alone.at(np.arange(50)), together.at(np.arange(50)))
+    drawn = torch.rand(1)
+    torch.manual_seed(7)
+    assert drawn == torch.rand(1)  # torch's own generator is left as it was
+
+
+def test_batches_of_many_channels_are_smaller():
+    problem = small_problem(20_000)
+    for channels, batch in ((256, 512), (500, 262), (10_000, 64)):
+        many = replace(problem, x=problem.x[:, :1].expand(-1, channels))
+        assert score._training(many, 1000) == (1000, batch)
 
 
 def test_a_channel_that_never_changes_is_not_called():
