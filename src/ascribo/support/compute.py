@@ -74,15 +74,15 @@ def in_threads(
     every = list(arguments)
     allowed = min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
     cores = getattr(_mine, "cores", None) or threads or allowed
-    threads = min(cores, len(every))
-    if threads <= 1:
+    several = min(cores, len(every))
+    if several <= 1:
         return [function(each) for each in every]
 
     def work(each: Any) -> Result:
-        _mine.cores = max(1, cores // threads)
+        _mine.cores = max(1, cores // several)
         return function(each)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(several) as pool:
         return list(pool.map(work, every))
 
 
