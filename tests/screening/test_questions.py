@@ -87,3 +87,9 @@ def test_the_past_of_a_slow_variable_is_far_only_if_it_moves_on_smoothly():
     smooth = standardise(signal.lfilter([1.0], [1.0, -np.exp(-1 / 30)], walk, axis=0))
     assert make_variable(walk, False, False, first, known).lag == FAR
     assert make_variable(smooth, False, False, first, known).lag > FAR
+
+
+def test_the_past_of_a_short_recording_lies_near():
+    walk = standardise(np.cumsum(np.random.default_rng(0).normal(size=(4_000, 1)), axis=0))
+    lags = [make_variable(walk[:n], False, False, np.zeros(n, int), np.ones(n, bool)).lag for n in (1_000, 2_000)]
+    assert lags == [3, 6]  # blocks last 16 times as long

@@ -23,6 +23,7 @@ __all__ = [
     "note_functions",
     "note_velocity",
     "table_of_functions",
+    "tuning_changes",
 ]
 
 NEIGHBOURS, POINTS = 5, 4_000
@@ -31,6 +32,7 @@ FUNCTION = 0.99
 NEARLY = 0.8
 """Share from which on this is said."""
 
+BLOCKS = 20
 FEWEST_CHANNELS = 10
 CALLED_ALIKE, SLOPES_ALIKE = 0.1, 0.1
 """p below which calls, or slopes, are said to go along with hidden loadings."""
@@ -40,6 +42,8 @@ GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
 LOST = 0.01
 """Share of time steps at one value, of a variable whose values seldom come twice, from which on it seems lost."""
+CHANGED = 0.01
+"""p, over all channels, below which tuning is said to change through the session."""
 LEAP = 5.0
 """Usual changes by which a variable leaps when it is lost."""
 
@@ -136,6 +140,32 @@ def moves_with_hidden(
     common = np.square(slopes @ hidden.loadings).sum(1) / np.maximum(np.square(slopes).sum(1), 1e-300)
     p = stats.f.sf(common / 2 / ((1 - common) / (channels - 2)), 2, channels - 2)
     return bool(p.min() * len(p) < SLOPES_ALIKE)
+
+
+def tuning_changes(functions: np.ndarray, changing: np.ndarray, scores: np.ndarray, steps: np.ndarray) -> bool:
+    """Whether some channel's tuning to a variable changes through the session, as fields do that wander.
+
+    Channels are regressed on functions of the variable, and on these and `changing` ones, which are the same times
+    slow functions of time. Fits to every other block of time are compared in the blocks between, and the other way
+    round: for a channel whose tuning stays the second is the worse. functions : (n, k) and changing : (n, m) at
+    some time steps, `steps` (n,). scores : (n, channel).
+    """
+    drift = trend(steps - steps[0], int(steps[-1] - steps[0]) + 1, 10)
+    design = np.concatenate([np.ones((len(steps), 1)), drift, functions, changing], axis=1, dtype=np.float32)
+    plain = design.shape[1] - changing.shape[1]
+    parts = np.array_split(np.arange(len(steps)), BLOCKS)
+    gram = np.stack([design[rows].T @ design[rows] for rows in parts]).astype(float)
+    cross = np.stack([design[rows].T @ scores[rows] for rows in parts]).astype(float)
+    gains = np.zeros((BLOCKS, scores.shape[1]))
+    for sign, width in ((1, plain), (-1, design.shape[1])):
+        for k in range(2):
+            fitted, other = slice(k, None, 2), slice(1 - k, None, 2)
+            G, c = gram[:, :width, :width], cross[:, :width]
+            fit = np.linalg.solve(G[fitted].sum(0) + 1e-3 * len(steps) * np.eye(width), c[fitted].sum(0))
+            gains[other] += sign * (fit * (G[other] @ fit - 2 * c[other])).sum(1)
+    error = gains.std(0, ddof=1) / np.sqrt(BLOCKS)
+    p = stats.t.sf(gains.mean(0) / np.maximum(error, 1e-12), BLOCKS - 1)
+    return bool(p.min() * len(p) < CHANGED)
 
 
 def note_velocity(name: str, values: np.ndarray, notes: list[Note]) -> None:

@@ -52,6 +52,8 @@ MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
 CLOCK_LEAVES = 0.2
 """Share of a variable that the time since an epoch's start leaves, below which it is that time, more or less."""
+CHANGES = 4
+"""Slow cosines of time, of which changes of tuning through the session are made."""
 MOST_PAIRED = 4
 """Variables of a space, any two of which are looked at together."""
 ENOUGH = 8_000
@@ -64,7 +66,8 @@ class Variable:
 
     past : (time,) index of each step's past, `lag` before it. innovation : False: only the level can be asked.
     seldom : True if it stands still most of the time. path : False: as another space than the one asked about, only
-    its present is conditioned on, since its path tells that one.
+    its present is conditioned on, since its path tells that one. wanders : True if channels' tuning to it changes
+    through the session: as another space, its functions are conditioned on as they change.
     """
 
     values: np.ndarray
@@ -74,6 +77,7 @@ class Variable:
     innovation: bool
     seldom: bool = False
     path: bool = True
+    wanders: bool = False
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
@@ -123,6 +127,10 @@ class Variable:
                 self._visited[key] = np.flatnonzero(whole.any(0))
             cut.append(found[:, self._visited[key]])
         return np.concatenate(cut, axis=1)
+
+    def changing_functions(self, rows: np.ndarray, steps: int, count: int) -> np.ndarray:
+        """The same, each times slow cosines of time: of which tuning that changes through the session is made."""
+        return _products(2 * self.fine_functions(rows, count), trend(rows, steps, CHANGES))
 
 
 def _products_of_hats(values: np.ndarray, knots: list[np.ndarray]) -> np.ndarray:
@@ -235,7 +243,7 @@ class Question:
         given, past, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], [], []
         around = (*AROUND, self.reach) if self.reach else AROUND
         for other in self.others.values():
-            given.append(other.fine_functions(rows, self.count(24)))
+            given += self._functions(other, rows)
             joint.append(other.columns[rows])
             if not other.path:
                 continue
@@ -267,6 +275,11 @@ class Question:
                 past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
                 past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
         return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
+
+    def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
+        """Functions of another space's values at present."""
+        changing = [other.changing_functions(rows, len(self.first), self.count(6))] * other.wanders
+        return [other.fine_functions(rows, self.count(24)), *changing]
 
     def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Waves of values (rows, k) of the space and those of all other spaces together."""

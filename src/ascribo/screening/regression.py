@@ -27,7 +27,7 @@ LIGHT = 1e-4
 """Ridge penalty per time step of features of variables, which are of variance about one."""
 PENALTIES = (3e-3, 5e-2, 1.0)
 """Penalties of features of the channels' past to choose from."""
-SMOOTHNESS = (1e-3, 3e-2)
+SMOOTHNESS = (1e-3, 0.3)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
 MIXTURES = 4
 """Random mixtures of features, for `_size`."""

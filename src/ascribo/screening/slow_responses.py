@@ -82,7 +82,7 @@ class SlowQuestion(Question):
     def _columns(self, rows: np.ndarray) -> Parts:
         given = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)]
         for other in self.others.values():
-            given.append(other.fine_functions(rows, self.count(24)))
+            given += self._functions(other, rows)
             if other.path:
                 given += [other.columns[self._before(rows, lag)] for lag in AROUND]
                 given += [other.columns[self._after(rows, lag)] for lag in AROUND]

@@ -27,6 +27,7 @@ from .diagnostics import (
     note_functions,
     note_velocity,
     table_of_functions,
+    tuning_changes,
 )
 from .features import as_slice, components, normal_scores
 from .levels import level_scores
@@ -34,7 +35,7 @@ from .questions import History, Question, Variable, channel_history, path_tells,
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .sign_flips import p_values, quadratic_form
 from .slow_responses import ask_slowly, slower_channels
-from .variables import make_variables, split_blocks, too_slow
+from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
 
 __all__ = ["SpaceTest", "ask_spaces"]
 
@@ -62,6 +63,10 @@ SLOW_RESPONSES = (
     "{found} channels tell more of its averages over the time before than of what is new in it: they respond "
     "slowly. Their scores are shares of the channel's change from step to step, and other slow things that go "
     "along with it are less surely told apart."
+)
+TUNING_CHANGES = (
+    "what channels tell of it changes through the session, as fields do that wander: where other spaces were asked "
+    "about, it was conditioned on as it changes. Its own calls are about the whole session."
 )
 FLIPS = 20_000
 MISFIT = 0.002
@@ -138,6 +143,7 @@ def ask_spaces(
         found = _nothing(name, scores.shape[1], own) if found is None else found
         return replace(found, at=_at(found.at, used, len(recording), scores.shape[1]))
 
+    notes += everything.find_changes()
     names = [name for name, space in asked.items() if not space.nuisance]
     everything.remember_pasts([name for name in names if name in variables], chosen)
     return in_threads(ask, names)
@@ -194,6 +200,23 @@ class _Everything:
         self.functions = table_of_functions(known)
         self.narrow = {name: each.narrow(8)[self.known] for name, each in self.variables.items()}
         self.scores_known = self.scores if self.known.all() else self.scores[self.known]
+
+    def find_changes(self) -> list[Note]:
+        """Mark the variables that channels' tuning to changes through the session."""
+        few = np.flatnonzero(self.known)
+        few = few[:: max(1, len(few) // LOOKED_AT)]
+        asked = [name for name, each in self.variables.items() if not each.categorical]
+        if len(self.variables) < 2 or len(few) < FEWEST * SHORTEST:  # there is nothing to condition on
+            return []
+
+        def changes(name: str) -> bool:
+            variable, steps = self.variables[name], len(self.first)
+            functions = variable.fine_functions(few, 4), variable.changing_functions(few, steps, 4)
+            return tuning_changes(*functions, self.scores[few], few)
+
+        found = [name for name, changed in zip(asked, in_threads(changes, asked), strict=True) if changed]
+        self.variables |= {name: replace(self.variables[name], wanders=True) for name in found}
+        return [Note(name, "tuning changes", TUNING_CHANGES) for name in found]
 
     def remember_pasts(self, names: list[str], chosen: np.ndarray) -> None:
         """Work out what spaces share, while all cores are free for it."""
@@ -339,6 +362,25 @@ class _Everything:
             notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
 
 
+def _by_chance(by_block: np.ndarray, unexplained: np.ndarray) -> np.ndarray:
+    """What channels have by chance, (channel,), in proportion to the variance that is left of them, `unexplained`.
+
+    by_block : (channel, block), what each has by chance, as it shows in each block. In short recordings that is
+    mostly noise. So proportions are drawn to their median over channels, the more so the less they differ beyond
+    what they differ from block to block.
+    """
+    own = by_block.sum(1)
+    some = (unexplained > 1e-9) & (own > 0)
+    if some.sum() < 2:
+        return own
+    share = np.log(own[some] / unexplained[some])
+    noise = by_block.shape[1] * np.mean(by_block[some].var(1, ddof=1) / np.square(own[some]))
+    kept = max(0.0, 1 - noise / max(share.var(ddof=1), 1e-12))
+    out = own.copy()
+    out[some] = unexplained[some] * np.exp(np.median(share) + kept * (share - np.median(share)))
+    return out
+
+
 def _test(name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int) -> SpaceTest:
     """Scores, intervals and p-values of a space."""
     steps, number = sum(map(len, blocks)), len(blocks)
@@ -347,7 +389,7 @@ def _test(name: str, question: Question, left: Residuals, blocks: list[np.ndarra
         [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, left.size, strict=True)]
     )
     found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
-    by_chance = np.trace(forms[0], axis1=1, axis2=2)
+    by_chance = _by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
     score = found[0] - by_chance
     pull = 2 * forms[0].sum(2)
     chance = 2 * (np.square(forms[0]).sum((1, 2)) - np.square(np.einsum("ckk->ck", forms[0])).sum(1))

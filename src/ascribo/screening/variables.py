@@ -19,6 +19,9 @@ from .regression import Parts, block_sums, put_together, residual_products
 __all__ = ["FEWEST", "SHORTEST", "make_variable", "make_variables", "split_blocks", "too_slow"]
 
 BLOCKS = 20
+LAGS_IN_A_BLOCK = 16
+"""How many times the lag a block of time should last, where the variable allows it: what is new since the past is
+not new from one time step to the next, and goes on over a block's edge."""
 SHORTEST, FEWEST = 25, 8
 """Time steps of a block, and blocks, below which nothing can be said."""
 NEW = 0.05
@@ -98,8 +101,9 @@ def make_variable(
     """
     lag = choose_lag(values, first)
     rows = np.flatnonzero(known)
+    near = max(1, len(rows) // (BLOCKS * LAGS_IN_A_BLOCK))
     rows = rows[:: max(1, len(rows) // LOOKED_AT)]
-    for each in sorted({min(lag, FAR), lag}):
+    for each in sorted({min(lag, near, FAR), min(lag, FAR), lag}):
         own = Variable(values, categorical, earlier(first, each), each, True, seldom)
         if _has_innovation(own, rows, first):
             return own
