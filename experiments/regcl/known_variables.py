@@ -58,9 +58,9 @@ def main() -> None:
             row["channels"]["unique_variance"], row["calls"] = found["auroc"], found["calls"]
             print(row["length"], row["data_seed"], found, flush=True)
     said = (
-        "the test of known variables was run again on the same recordings, by this code on this machine: the unique "
-        "variance of `position` and its calls at q = 0.05, for recordings of these lengths. It asks no model, so "
-        "nothing was trained again; all else is of the run that `machine` names, or of code before this."
+        "the test of known variables was run again on the same recordings, by this code on this machine: the "
+        "unique variance of `position` and its calls at q = 0.05, for recordings of these lengths. It asks no "
+        "model, so nothing was trained again; all else is of the run that `machine` names, or of code before this."
     )
     result["known_variables"] = {"said": said, "lengths": lengths, "code": code(), "machine": machine()}
     publish(given.name, given.out, module.conclude(result), module.draw)
