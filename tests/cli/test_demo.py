@@ -1,6 +1,7 @@
 """The demo, made small: everything it promises to write and to say."""
 
 import io
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
@@ -79,6 +80,14 @@ def test_what_the_command_says(told):
         *("recording.npz", "model.json", "map.nc", "map.csv", "overview.png", "report.html"),
     }
     assert all(str(path) in said and path.is_file() for path in made.files.values())
+
+
+def test_without_matplotlib_all_but_the_figure_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    small = {**TINY, "steps": 500, "training_steps": 50}
+    files = demo.run(tmp_path, **small).files
+    assert "no figure: " in (said := capsys.readouterr().err) and "ascribo[report]" in said
+    assert "figure" not in files and all(path.is_file() for path in files.values()) and len(files) == 5
 
 
 def test_a_file_in_the_way_is_left_alone(tmp_path, capsys):

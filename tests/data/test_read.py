@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -412,6 +413,14 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
 
 
 # Files that cannot be read
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+@pytest.mark.parametrize("suffix", [".csv", ".npy", ".npz", ".mat", ".h5", ".nwb", ".parquet"])
+def test_a_link_to_an_endless_file_is_not_read(tmp_path, suffix):
+    (tmp_path / f"a{suffix}").symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match="expected an ordinary file"):
+        read(tmp_path / f"a{suffix}")
 
 
 def test_missing_file(tmp_path):

@@ -7,6 +7,8 @@ or while the file or its folder gets its new name.
 
 import errno
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -170,6 +172,32 @@ def test_the_command_line_says_it_in_one_sentence(faults, tmp_path, capsys):
     assert main([*words, "--jobs", "1", "--quiet", "--out", str(tmp_path / "run")]) == 1
     said = capsys.readouterr().err
     assert "No space left on device" in said and "Traceback" not in said and "should not have" not in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
+def test_maps_that_find_no_room_are_an_error_and_no_crash(tmp_path):
+    """HDF5 has ended the whole process when it could not write the last of a file."""
+    code = f"""
+import resource, signal, sys
+import ascribo as asc
+
+data = asc.simulate.box(0, observed=1, hidden=1, channels=(3, 3), steps=300)
+model = asc.ContrastiveEmbedding({{"rest": asc.Time(1)}}, seeds=1, steps=5, penalty=0.0, progress=False).fit(data)
+maps = model.attribute(data, method="neuron_gradient")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for room in (0, 100, 3000, 8000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        maps.to_netcdf({str(tmp_path / "map.nc")!r})
+    except OSError as error:
+        print("refused:", error)
+"""
+    own = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=own, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stdout.count("refused:") == 4, (done.returncode, done.stdout, done.stderr)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_error_without_a_number_is_left_as_it_is(tmp_path):

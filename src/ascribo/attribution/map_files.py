@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray.backends import H5NetCDFStore
 
 from ..data.format_registry import FileContentError
 from ..data.formats.hdf5_safety import check_hdf5, check_heaps
@@ -43,14 +45,19 @@ def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], fa
         stored[name] = value.rename({c: renamed[str(c)] for c in value.coords if str(c) in renamed} | owner)
     data = xr.Dataset(stored)
     data.attrs = {"method": facts["method"], FACTS: json.dumps({**facts, "names": renamed, "some_spaces": some})}
+    content = _netcdf(data)
+    digest = hashlib.sha256(content).hexdigest()
+    return write_atomically(path, lambda temporary: temporary.write_bytes(content + SEAL + digest.encode()))
 
-    def write(temporary: Path) -> None:
-        data.to_netcdf(temporary, engine="h5netcdf")
-        digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
-        with temporary.open("ab") as file:
-            file.write(SEAL + digest.encode())
 
-    return write_atomically(path, write)
+def _netcdf(data: xr.Dataset) -> bytes:
+    """The content of a netCDF file. It is made in memory: on a full disk HDF5 would end the whole process."""
+    import h5netcdf
+
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        data.dump_to_store(H5NetCDFStore(file, mode="w"))
+    return content.getvalue()
 
 
 def read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.DataArray | None], dict[str, Any]]:

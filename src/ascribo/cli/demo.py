@@ -72,15 +72,18 @@ def run(
         "figure": out / "overview.png",
         "report": out / "report.html",
     }
-    say("drawing", progress)
-    figure = figures.overview(model, recording, maps)
     arrays = {"X": recording.X, **{k: v.to_numpy() for k, v in recording.variables.items()}}
     write_atomically(files["recording"], lambda path: np.savez(path, **arrays))  # type: ignore[arg-type]
     save(model, out, data={"path": str(files["recording"].absolute()), "how": {}})
     maps.to_netcdf(files["map"])
     maps.to_csv(files["map as a table"])
-    figures.write_png(figure, files["figure"])
     model.report(recording, files["report"], maps=maps)
+    say("drawing", progress)
+    try:
+        figures.write_png(figures.overview(model, recording, maps), files["figure"])
+    except ImportError as error:  # all else is there without it
+        del files["figure"]
+        say(f"no figure: {error}", progress)
     truth = recording.truth
     assert truth is not None  # simulated
     tellable = [s for s in maps.by_space["space"].values if 0 < truth.sel(space=s).mean() < 1]

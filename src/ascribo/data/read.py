@@ -80,6 +80,8 @@ def read(
     if path.is_dir():
         return _read_folder(path, {k: v for k, v in {**roles, **treatment, **options}.items() if v is not None})
     load = find_loader(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a device or a pipe, which may never end: expected an ordinary file.")
     if not path.is_file():
         files = [f.name for f in path.parent.iterdir()] if path.parent.is_dir() else []
         raise FileNotFoundError(f"{path}: no such file{suggest(path.name, sorted(files))}")
