@@ -61,6 +61,14 @@ def test_angles_labels_and_rare_labels():
     ]
 
 
+def test_variables_that_never_change_are_shown_only_where_a_space_asks_for_them():
+    table = {"x": np.arange(6.0), "still": np.ones(6), "gone": np.full(6, np.nan), "side": list("llrrll")}
+    recording = asc.Recording(np.random.default_rng(0).normal(size=(6, 2)), table)
+    shown = [variable.name for variable in activity.shown_variables(recording, {"x": asc.Follow("x", 1)})]
+    assert shown == ["x", "side"]
+    assert "still" in [v.name for v in activity.shown_variables(recording, {"s": asc.Follow("still", 1)})]
+
+
 def test_quantised_rows_come_back_within_half_a_step():
     values = np.random.default_rng(0).normal(size=(5, 300)) * np.array([[1e-6], [1], [1e6], [0], [1]])
     values[4] = np.nan

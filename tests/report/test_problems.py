@@ -1,5 +1,8 @@
 """Problems are found where they are, and not where they are not."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +10,7 @@ import pytest
 import ascribo as asc
 from ascribo.attribution.maps import AttributionMaps
 from ascribo.report.problems import (
+    NOTE_TITLES,
     find_problems,
     variables_that_go_together,
     variables_that_lag,
@@ -130,3 +134,11 @@ def test_a_variable_that_stands_still_for_long_is_named():
     recording = asc.Recording(rng.normal(size=(1000, 3)), table)
     spaces = {"a": asc.Follow(["x", "held", "lost"], dim=3), "side": asc.Discrete("side", dim=1)}
     assert variables_that_stand_still(spaces, recording) == [("held", 0.6)]
+
+
+def test_every_kind_of_note_has_a_title_that_a_reader_understands():
+    folder = Path(asc.screening.__file__).parent
+    kinds = {
+        kind for file in folder.glob("*.py") for kind in re.findall(r'Note\([\w.]+, "([^"]+)"', file.read_text())
+    }
+    assert kinds == set(NOTE_TITLES) and all("{name}" in title for title in NOTE_TITLES.values())

@@ -68,11 +68,11 @@ class Shown:
 
 
 def shown_variables(recording: Recording, spaces: Mapping[str, Space]) -> list[Shown]:
-    """The variables of the spaces and then the others, as many as a report has room for."""
+    """The variables of the spaces and then the others that vary, as many as a report has room for."""
     owner = {v: s for s in spaces.values() for v in s.variables}
     names = [v for v in owner if v in recording.variables]
-    names += [str(v) for v in recording.variables if v not in owner]
     table: Any = recording.variables
+    names += [str(v) for v in table if v not in owner and table[v].nunique(dropna=True) > 1]
     return [_shown(name, table[name], owner.get(name)) for name in names[:MOST_VARIABLES]]
 
 

@@ -49,6 +49,27 @@ FEW_BLOCKS = 15
 
 Problem = dict[str, str]
 
+NOTE_TITLES = {
+    "a change": "{name} is a change of another variable",
+    "changes too seldom": "{name} changes too seldom",
+    "channels ahead": "channels run ahead of {name}",
+    "has a velocity": "channels of its velocity may be called for {name}",
+    "hidden company": "something hidden may move with {name}",
+    "lost at times": "the tracker of {name} seems to be lost at times",
+    "many labels": "{name} has many labels",
+    "measured with error": "{name} was measured with error",
+    "nearly a function": "another variable tells nearly all of {name}",
+    "no innovation": "{name} goes on as its past says",
+    "no variation": "{name} does not vary",
+    "one thing twice": "{name} and another variable may be one thing, measured twice",
+    "redundant": "another variable says the same as {name}",
+    "slow responses": "some channels respond slowly to {name}",
+    "time in trial": "{name} goes along with the time in the trial",
+    "too short": "the recording is short for {name}",
+    "too slow": "{name} is slow",
+}
+"""What the kinds of notes of `ascribo.screening` are called here, where a reader meets them for the first time."""
+
 
 def find_problems(
     model: ContrastiveEmbedding,
@@ -140,7 +161,8 @@ def _of_the_test(
         for kind, text in notes.items():
             if name not in maps.undecided:
                 what, _, do = text.rpartition(". ")
-                yield _problem("care", f"{short(name)}: {kind}", _sentence(what or do), _sentence(do))
+                title = NOTE_TITLES.get(kind, f"{{name}}: {kind}").replace("{name}", short(name))
+                yield _problem("care", title, _sentence(what or do), _sentence(do))
     for name, why in maps.refused.items():
         if name in collapsed:
             continue

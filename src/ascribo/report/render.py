@@ -6,7 +6,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from .words import listed, percent, short
+from .words import listed, percent, q_value, short
 
 __all__ = ["as_json", "encoded", "part", "render"]
 
@@ -22,7 +22,7 @@ def render(template: str, **words: Any) -> str:
         lstrip_blocks=True,
         loader=FunctionLoader(part),
     )
-    environment.filters |= {"short": short, "percent": percent, "listed": listed}
+    environment.filters |= {"short": short, "percent": percent, "q_value": q_value, "listed": listed}
     return environment.get_template(template).render(style=part("style.css"), **words)
 
 

@@ -8,7 +8,18 @@ from typing import Any
 
 from ..support.names import plural
 
-__all__ = ["GRADES", "Verdict", "answer", "fit_verdict", "listed", "overall", "percent", "question", "short"]
+__all__ = [
+    "GRADES",
+    "Verdict",
+    "answer",
+    "fit_verdict",
+    "listed",
+    "overall",
+    "percent",
+    "q_value",
+    "question",
+    "short",
+]
 
 LONGEST = 48
 """Characters of a name that a sentence shows."""
@@ -43,6 +54,15 @@ def percent(share: float) -> str:
     digits = 0 if abs(share) >= 0.0995 else 1 if abs(share) >= 0.00995 else 2
     text = f"{100 * share:.{digits}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
+
+
+def q_value(value: float) -> str:
+    """A q with its sign of equality, as a sentence has it.
+
+    >>> q_value(0.01234), q_value(3e-7)
+    ('= 0.012', '< 0.0001')
+    """
+    return f"= {value:.2g}" if value >= 1e-4 else "< 0.0001"
 
 
 def listed(parts: Sequence[str], most: int = 3) -> str:

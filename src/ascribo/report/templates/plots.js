@@ -28,13 +28,14 @@ function redrawAll() {
   }
 }
 
-// As much of a text as there is room for.
+// As much of a text as there is room for: its beginning and its end, by which names are told apart.
 function fitted(context, text, room) {
   if (context.measureText(text).width <= room) return text;
-  let letters = Array.from(text);
-  while (letters.length > 1 && context.measureText(letters.join("") + "…").width > room)
-    letters = letters.slice(0, Math.max(1, Math.floor(letters.length * 0.8)));
-  return letters.join("") + "…";
+  const letters = Array.from(text);
+  const cut = (count) => letters.slice(0, Math.ceil(count / 2)).join("") + "…" + letters.slice(letters.length - Math.floor(count / 2)).join("");
+  let count = letters.length;
+  while (count > 1 && context.measureText(cut(count)).width > room) count = Math.min(count - 1, Math.floor(count * 0.9));
+  return cut(count);
 }
 
 // Round values between two others, for the ticks of an axis.
