@@ -53,7 +53,7 @@ NOTE_TITLES = {
     "a change": "{name} is a change of another variable",
     "changes too seldom": "{name} changes too seldom",
     "channels ahead": "channels run ahead of {name}",
-    "has a velocity": "channels of its velocity may be called for {name}",
+    "has a velocity": "channels that carry the velocity of {name} may be called for it",
     "hidden company": "something hidden may move with {name}",
     "lost at times": "the tracker of {name} seems to be lost at times",
     "many labels": "{name} has many labels",
