@@ -67,6 +67,7 @@ NOTE_TITLES = {
     "time in trial": "{name} goes along with the time in the trial",
     "too short": "the recording is short for {name}",
     "too slow": "{name} is slow",
+    "tuning changes": "tuning to {name} changes in the course of the recording",
 }
 """What the kinds of notes of `ascribo.screening` are called here, where a reader meets them for the first time."""
 
