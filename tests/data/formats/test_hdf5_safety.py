@@ -117,3 +117,19 @@ def test_damaged_heaps_are_refused(tmp_path, number, length):
     path.write_bytes(content)
     with pytest.raises(FileContentError, match="damaged"):
         check_heaps(path)
+
+
+@pytest.mark.parametrize("userblock", [0, 512])  # MATLAB's files begin with a block of their own
+def test_a_text_longer_than_its_file_is_not_tried(tmp_path, userblock):
+    path = tmp_path / "texts.h5"
+    with h5py.File(path, "w", userblock_size=userblock) as file:
+        file["names"] = np.array(["left", "right"], dtype=h5py.string_dtype())
+        file["lists"] = np.array([np.arange(5), np.arange(6)], dtype=h5py.vlen_dtype(np.int32))
+        place = file["names"].id.get_offset()
+    hdf5_safety.check_hdf5(path)
+    content = bytearray(path.read_bytes())
+    assert struct.unpack_from("<I", content, place + 16) == (5,)  # "right"
+    struct.pack_into("<I", content, place + 16, 2**31)
+    path.write_bytes(content)
+    with pytest.raises(FileContentError, match=r"names is damaged: a text of 2,147,483,648 bytes"):
+        hdf5_safety.check_hdf5(path)

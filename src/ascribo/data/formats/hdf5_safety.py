@@ -15,6 +15,8 @@ __all__ = ["check_hdf5", "check_heaps", "check_size"]
 
 HEAP = b"GCOL\1\0\0\0"
 """How a heap begins: HDF5 keeps texts and references of any length in heaps."""
+HEAP_REFERENCE = np.dtype([("length", "<u4"), ("heap", "<u8"), ("number", "<u4")])
+"""What stands in the place of such a text."""
 HEAP_HEAD, OBJECT_HEAD = 16, 16
 """Bytes at the beginning of a heap, the last eight its size, and of each object in it: number, uses, size."""
 
@@ -23,7 +25,7 @@ def check_hdf5(path: str | Path) -> None:
     """Refuse an HDF5 file with links to other files, or with data that lie in other files.
 
     HDF5 follows both in silence: a file from a stranger could make another file of this machine part of a
-    recording. Links within the file are fine.
+    recording. Links within the file are fine. Texts that are declared longer than the file are refused as well.
     """
     import h5py
 
@@ -44,6 +46,7 @@ def check_hdf5(path: str | Path) -> None:
                         groups.append(item)
                 elif isinstance(item, h5py.Dataset):
                     _check_dataset(item)
+                    _check_texts(item, Path(path))
 
 
 def check_heaps(path: str | Path) -> None:
@@ -85,6 +88,22 @@ def _check_dataset(item: Any) -> None:
         elsewhere = [source.file_name for source in item.virtual_sources() if source.file_name != "."]
         if elsewhere:
             _refuse(item.name, "is put together from other files", elsewhere[0])
+
+
+def _check_texts(item: Any, path: Path) -> None:
+    """Refuse texts that are said to be longer than the file: HDF5 takes the memory before it looks for them."""
+    import h5py
+
+    text = h5py.check_string_dtype(item.dtype)
+    varying = h5py.check_vlen_dtype(item.dtype) is not None or (text is not None and text.length is None)
+    if not varying or item.id.get_storage_size() != item.size * HEAP_REFERENCE.itemsize:
+        return
+    place = item.id.get_offset()  # None if they do not lie in one piece
+    if place is None or place + item.id.get_storage_size() > (size := path.stat().st_size):
+        return
+    longest = int(np.fromfile(path, HEAP_REFERENCE, item.size, offset=place)["length"].max(initial=0))
+    if longest > size:
+        raise FileContentError(f"{item.name} is damaged: a text of {longest:,} bytes in a file of {size:,}.")
 
 
 def _refuse(name: str, why: str, where: Any) -> None:
