@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -90,6 +91,7 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
 
     import ascribo as asc
     from ascribo.attribution.unique_variance import design, score
+    from ascribo.data import standardised_channels
     from ascribo.model import fitting
     from ascribo.screening import space_tests
 
@@ -105,7 +107,15 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
     )  # fmt: skip
     if quick:  # everything is imported and every pool of threads is there before memory is counted
         small = asc.simulate.box(0, observed=1, hidden=1, channels=(10, 10), steps=2000)
-        model.fit(small).attribute(small)
+        with tempfile.TemporaryFile() as file:
+            np.save(file, small.X)
+            file.seek(0)
+            mapped = asc.Recording(
+                np.memmap(file, np.float32, "r", offset=128, shape=small.X.shape), small.variables
+            )
+            large, standardised_channels.LARGE_BYTES = standardised_channels.LARGE_BYTES, 0
+            model.fit(mapped).attribute(mapped)
+            standardised_channels.LARGE_BYTES = large
     before = private_memory("VmData") if quick else 0
     limit = before + 150_000_000 if quick else 4_000_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
