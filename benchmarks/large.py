@@ -2,10 +2,11 @@
 
     python -m benchmarks.large --folder /scratch --steps 10000000 --channels 200
 
-Writes a memory-mapped file of steps x channels (8 GB as above) to the folder, fits one model to it, attributes it,
-and removes the file. Prints one line of JSON: the most memory that the process had of its own and in all
-(with the parts of the file that the system keeps mapped, and takes back when others need room), and the training
-steps a second, from the file and from a recording in memory of a tenth of the length: the best of some turns.
+Writes a memory-mapped file of steps x channels (8 GB as above) to the folder, fits one model to it and attributes
+it within a budget of memory, and removes the file. Writes benchmarks/results/large.json and prints it: the most
+memory that the process had, of its own and in all (with the parts of the file that are mapped), and the training
+steps a second, from the file and from a recording in memory of a tenth of the length: the best of some turns. The
+file was just written, so it is in the system's cache as far as that has room.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from ascribo.model.fitting import prepare
 from ascribo.training.dispatch import train
 from ascribo.training.penalty_weight import Constant
 from ascribo.training.settings import Settings
+from experiments.shared.results import code, machine, write_json
 
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
 BLOCK = 100_000
+RESULTS = Path(__file__).parent / "results"
 
 
 class Watch:
@@ -49,9 +52,15 @@ class Watch:
 
     def _look(self) -> None:
         while not self._over.wait(0.05):
-            lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-            own, every = (int(lines[key].split()[0]) * 1024 / 1e9 for key in ("RssAnon", "VmRSS"))
+            own, every = resident()
             self.own, self.all = max(self.own, own), max(self.all, every)
+
+
+def resident() -> tuple[float, float]:
+    """Memory of this process in GB: of its own, and with mapped files."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    own, every = (int(lines[key].split()[0]) * 1024 / 1e9 for key in ("RssAnon", "VmRSS"))
+    return own, every
 
 
 def write(path: Path, steps: int, channels: int) -> dict[str, np.ndarray]:
@@ -91,7 +100,9 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="with room for the file")
     parser.add_argument("--steps", type=int, default=10_000_000, help="time steps (%(default)s)")
     parser.add_argument("--channels", type=int, default=200, help="(%(default)s)")
-    parser.add_argument("--train", type=int, default=500, help="training steps (%(default)s)")
+    parser.add_argument("--train", type=int, default=200, help="training steps (%(default)s)")
+    parser.add_argument("--memory", default="2GB", help="budget of the fit and the attribution (%(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "large.json", help="(%(default)s)")
     given = parser.parse_args()
     torch.set_num_threads(1)
     size = 4 * given.steps * given.channels
@@ -99,21 +110,15 @@ def main() -> int:
         parser.error(f"{given.folder} has no room for {size / 1e9:.1f} GB.")
     path = given.folder / "large.npy"
     found: dict[str, Any] = {"steps": given.steps, "channels": given.channels, "file_gb": size / 1e9}
+    found |= {"machine": machine(), "code": code(), "memory": given.memory, "training_steps": given.train}
     try:
         variables = write(path, given.steps, given.channels)
-        tenth = given.steps // 10
-        memory = asc.Recording(
-            np.array(np.load(path, mmap_mode="r")[:tenth]), {n: v[:tenth] for n, v in variables.items()}
-        )
         recording = asc.Recording(np.load(path, mmap_mode="r"), variables)
-        in_memory, from_file = rates([memory, recording], given.train)
-        found |= {"steps_per_s_in_memory": in_memory, "steps_per_s_from_file": from_file}
-        found["rate_of_in_memory"] = from_file / in_memory
-        print(f"rate: {from_file / in_memory:.2f}", file=sys.stderr, flush=True)
-        del memory
         model = asc.ContrastiveEmbedding(
-            SPACES, seeds=1, steps=given.train, penalty=0.1, random_state=0, n_jobs=1, device="cpu", progress=False
-        )
+            SPACES, seeds=1, steps=given.train, penalty=0.1, random_state=0, memory=given.memory, device="cpu",
+            progress=False,
+        )  # fmt: skip
+        found["before_gb"] = dict(zip(("own", "all"), resident(), strict=True))
         for name, work in {
             "fit": lambda: model.fit(recording),
             "attribute": lambda: model.attribute(recording),
@@ -122,15 +127,22 @@ def main() -> int:
             with Watch() as watch:
                 done = work()
             found[f"{name}_gb"], found[f"{name}_s"] = {"own": watch.own, "all": watch.all}, time.monotonic() - began
-            print(f"{name}: {found[f'{name}_s']:.0f} s, {watch.own:.2f} GB", file=sys.stderr, flush=True)
+            print(f"{name}: {found[f'{name}_s']:.0f} s, {watch.all:.2f} GB", file=sys.stderr, flush=True)
         calls = done.calls()
         right = np.arange(given.channels) < given.channels // 2
         called = calls[calls["space"] == "position"]["called"].to_numpy()
         found["position_called_of_carriers"] = float(called[right].mean())
         found["position_called_of_others"] = float(called[~right].mean())
+        tenth = given.steps // 10
+        first = {name: value[:tenth] for name, value in variables.items()}
+        memory = asc.Recording(np.array(recording.X[:tenth]), first)
+        in_memory, from_file = rates([memory, recording], given.train)
+        found |= {"steps_per_s_in_memory": in_memory, "steps_per_s_from_file": from_file}
+        found["rate_of_in_memory"] = from_file / in_memory
     finally:
         path.unlink(missing_ok=True)
-    print(json.dumps({name: round(v, 3) if isinstance(v, float) else v for name, v in found.items()}))
+    write_json(given.out, found)
+    print(json.dumps(found))
     return 0
 
 

@@ -11,12 +11,13 @@ from ..model.estimator import ContrastiveEmbedding
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..support.files import check_writable
+from ..support.memory import refuse_memory
 from ..support.names import first_few
 from ..support.progress import say
 from .longer_bins import propose_bin_size
 from .output import print_calls, print_goodness, print_line
 from .proposed_spaces import choose_variables, propose_spaces
-from .reading import describe_size, is_table, read_file, table_columns
+from .reading import describe_size, is_table, processes, read_file, table_columns
 from .report import MAP, write_shift
 
 __all__ = ["analyse"]
@@ -33,10 +34,13 @@ def analyse(
     steps: int | str,
     random_state: int,
     jobs: int,
+    memory: str | None,
     progress: bool,
     **reading: Any,
 ) -> None:
     """`ascribo analyse`."""
+    if shifts:
+        refuse_memory(memory, "--shifts", "leave one of the two out")
     run, asked = check_writable(check_folder(out)), follow or []
     variables = reading.pop("variables")
     if variables is None and asked and is_table(data):  # text, too: of a table only numbers are taken unasked
@@ -63,7 +67,8 @@ def analyse(
         seeds=seeds,  # type: ignore[arg-type]
         steps=steps,  # type: ignore[arg-type]
         random_state=random_state,
-        n_jobs=jobs,
+        n_jobs=processes(jobs, memory),
+        memory=memory,
         drop_constant=True,
         checkpoint=run / ".checkpoint",
         progress=progress,
@@ -73,7 +78,8 @@ def analyse(
     model.set_params(checkpoint=None)  # that was for this fit
     with contextlib.suppress(OSError):
         (run / ".checkpoint").rmdir()
-    save(model, run, data={"path": str(Path(data).absolute()), "how": how})
+    save(model.set_params(memory=None), run, data={"path": str(Path(data).absolute()), "how": how})
+    model.set_params(memory=memory)
     say("attributing the spaces to the channels", progress)
     maps = model.attribute(recording)
     maps.to_netcdf(run / MAP)

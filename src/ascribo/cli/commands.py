@@ -23,7 +23,7 @@ from .analyse import analyse
 from .info import info
 from .options import RESUMABLE
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
-from .reading import describe_size, take_options
+from .reading import describe_size, processes, take_options
 from .report import report
 from .reproduce import find_experiment
 from .runs import model_of_run, recording_of_run
@@ -74,6 +74,7 @@ def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -
     spaces, how = options.build_spaces(), options.arguments()
     recording = options.read(progress)
     checkpoint = run / ".checkpoint"
+    jobs = processes(jobs, parameters["memory"])
     model = ContrastiveEmbedding(spaces, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
     if rank() > 0:  # of a fit under torchrun: the first process writes and prints
         model.set_params(progress=False).fit(recording)
@@ -85,7 +86,7 @@ def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -
         with only_writer(run), _keeps_only_what_goes_on(checkpoint, checkpoint in before):
             remember(checkpoint, "command", command)
             model.fit(recording)
-            model.set_params(checkpoint=None, progress=True)  # those were for this fit
+            model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
             save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
             forget(checkpoint, ["command"])
     except Interrupted as stop:
@@ -141,7 +142,7 @@ def _checked_command(run: Path, command: Any) -> tuple[list[str], str]:
     return words, command["folder"]
 
 
-def screen(*, out: str | None, q: float, progress: bool, **given: Any) -> None:
+def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **given: Any) -> None:
     """`ascribo screen`."""
     if out is not None and Path(out).suffix.lower() != ".csv":
         raise ValueError(f"--out {out}: expected a name that ends in .csv.")
@@ -152,7 +153,7 @@ def screen(*, out: str | None, q: float, progress: bool, **given: Any) -> None:
         raise ValueError("there is nothing to ask about: give at least one of --follow, --discrete, --regress.")
     spaces, recording = options.build_spaces(), options.read(progress)
     say(f"screening {describe_size(recording)}", progress)
-    found = screen_recording(recording, spaces, q)
+    found = screen_recording(recording, spaces, q, memory=memory)
     for space, own in found.calls.groupby("space", sort=False):
         table: Any = own.sort_values("p", kind="stable").drop(columns="space")
         number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
@@ -176,6 +177,7 @@ def attribute(
     samples: int | None,
     loss: str,
     device: str | None,
+    memory: str | None,
     progress: bool,
 ) -> None:
     """`ascribo attribute`."""
@@ -185,7 +187,7 @@ def attribute(
     check_writable(path)
     say(f"reading {run}", progress)
     model, source = model_of_run(run, session)
-    model.set_params(progress=progress, **({} if device is None else {"device": device}))
+    model.set_params(progress=progress, memory=memory, **({} if device is None else {"device": device}))
     recording = recording_of_run(run, model, source, data, progress)
     say(f"attributing by {method}", progress)
     maps = model.attribute(recording, method=method, samples=samples, loss=loss)

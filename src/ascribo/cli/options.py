@@ -69,6 +69,7 @@ def _report(report: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", help="the file to write (RUN/report.html; of several, compare.html)"
     )
     report.add_argument("--session", metavar="NAME", help="of a model of several sessions: which one")
+    _memory(report)
     report.add_argument("--title", help="(the question that the report answers)")
     report.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
 
@@ -119,6 +120,7 @@ def _attribute(attribute: argparse.ArgumentParser) -> None:
     attribute.add_argument(
         "--loss", choices=("squared", "poisson"), default="squared", help="poisson: for channels that are counts"
     )
+    _memory(attribute)
     attribute.add_argument("--device", help="auto, cpu, cuda, ... (the one that the model was fitted on)")
 
 
@@ -174,6 +176,7 @@ def _fit(fit: argparse.ArgumentParser) -> None:
         default="whole",
         help="whether time spaces see all dimensions or only their own (%(default)s)",
     )
+    _memory(training)
     training.add_argument("--drop-constant", action="store_true", help="leave out channels that never change")
 
 
@@ -200,6 +203,7 @@ def _analyse(analyse: argparse.ArgumentParser) -> None:
     analyse.add_argument("--steps", type=_number_or_auto, default="auto", help="training steps (%(default)s)")
     analyse.add_argument("--random-state", type=int, default=0, help="seed of all that is random (%(default)s)")
     analyse.add_argument("--jobs", type=int, default=-1, help="processes; -1: one per core (%(default)s)")
+    _memory(analyse)
     _reading(analyse)
 
 
@@ -213,6 +217,7 @@ def _screen(screen: argparse.ArgumentParser) -> None:
     screen.add_argument("data", metavar="DATA", help="a .csv, .tsv, .parquet, .npz, .mat, .h5 or .nwb file")
     screen.add_argument("--out", metavar="FILE", help="a .csv file to write the calls to")
     screen.add_argument("--q", type=float, default=0.05, help="false discovery rate (%(default)s)")
+    _memory(screen)
     _recording(screen)
 
 
@@ -270,6 +275,15 @@ def _reading(command: argparse.ArgumentParser) -> None:
     )
     treatment.add_argument(
         "--transform", choices=("sqrt", "zscore"), help="sqrt: makes the noise of counts even; zscore"
+    )
+
+
+def _memory(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="what the work may take at most, such as 2GB, in addition to the recording; it is done in one process "
+        "then, and refused if it does not fit (no limit)",
     )
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "RecordingOptions",
     "describe_size",
     "is_table",
+    "processes",
     "read_file",
     "read_like",
     "table_columns",
@@ -77,6 +78,15 @@ def take_options(given: Mapping[str, Any]) -> tuple[RecordingOptions, dict[str, 
     own = {field.name for field in fields(RecordingOptions)}
     options = RecordingOptions(**{name: given[name] for name in own})
     return options, {name: value for name, value in given.items() if name not in own}
+
+
+def processes(jobs: int, memory: str | None) -> int:
+    """How many processes `--jobs` and `--memory` ask for: one for each core, unless memory is limited.
+
+    >>> processes(-1, None), processes(-1, "2GB"), processes(3, None)
+    (-1, 1, 3)
+    """
+    return 1 if memory is not None and jobs == -1 else jobs
 
 
 def describe_size(recording: Recording) -> str:

@@ -10,6 +10,7 @@ from ..attribution.maps import AttributionMaps
 from ..model.estimator import ContrastiveEmbedding
 from ..report import Run, write_comparison
 from ..support.files import check_writable, write_atomically
+from ..support.memory import refuse_memory
 from ..support.progress import say
 from .output import print_line
 from .runs import model_of_run, recording_of_run
@@ -22,7 +23,14 @@ PASS = "ascribo report RUN FILE"
 
 
 def report(
-    *, paths: list[str], out: str | None, session: str | None, title: str | None, q: float, progress: bool
+    *,
+    paths: list[str],
+    out: str | None,
+    session: str | None,
+    title: str | None,
+    q: float,
+    memory: str | None,
+    progress: bool,
 ) -> None:
     """`ascribo report`."""
     runs = [path for path in paths if Path(path).is_dir()]
@@ -34,13 +42,14 @@ def report(
             f"{', '.join(files)}: expected one recording, of one run. Several runs are compared without."
         )
     if len(runs) > 1:
+        refuse_memory(memory, "comparing runs", "leave it out")
         _compare(runs, check_writable("compare.html" if out is None else out), session, title, q, progress)
         return
     path = check_writable(Path(runs[0]) / "report.html" if out is None else out)
     say(f"reading {runs[0]}", progress)
     model, source = model_of_run(runs[0], session, PASS)
     recording = recording_of_run(runs[0], model, source, files[0] if files else None, progress, PASS)
-    model.set_params(progress=progress)
+    model.set_params(progress=progress, memory=memory)
     run = Path(runs[0])
     model.report(recording, path, maps=maps_in(run, model), shift=shift_in(run), title=title, q=q)
     print_line(f"report: {path}")

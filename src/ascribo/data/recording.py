@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from ..support.html_tables import html_table
+from ..support.memory import require_memory
 from ..support.names import check_unique, first_few, plural, suggest
 from .arrays import ArrayLike, as_matrix, column_labels, is_default, time_first
 from .float_precision import as_stored
@@ -216,6 +217,8 @@ class Recording:
         chosen = [position[name] for name in names]
         part = copy.copy(self)
         if names != self.channel_names:
+            size = self.X.dtype.itemsize * len(self) * len(chosen)
+            require_memory(size, f"a copy of {len(chosen):,} of the channels", "write them to a file of their own")
             part.X = np.ascontiguousarray(self.X[:, chosen])
         part.channel_names = names
         part.units = self.units.iloc[chosen]

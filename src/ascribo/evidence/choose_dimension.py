@@ -41,6 +41,7 @@ from ..model.input_checks import check_dimensions
 from ..networks.encoders import build_encoder, input_window
 from ..networks.infonce_loss import chance
 from ..spaces.base import Space, layout
+from ..support.memory import refuse_memory
 from ..support.names import suggest
 from .stability import WHOLE
 
@@ -114,6 +115,7 @@ def select_dimension(
     >>> list(chosen.curve["dim"])
     [1, 2]
     """
+    refuse_memory(parameters.get("memory"), "select_dimension", "leave it out")
     recording = as_recording(X, y)
     if space not in spaces:
         raise ValueError(f"no space {space!r}{suggest(space, spaces)}")

@@ -38,6 +38,7 @@ from ..spaces.base import Space
 from ..spaces.pairs import Pairs
 from ..spaces.positives import CircularShift, Positives
 from ..support.compute import one_thread
+from ..support.memory import refuse_memory
 from ..training.dispatch import train_many
 from ..training.settings import Settings
 from ..training.training_problem import Problem
@@ -128,6 +129,7 @@ def shift_tests(
     >>> [table["p"].tolist() for table in shift_tests(model, boxes, shifts=3)]
     [[0.25], [0.25]]
     """
+    refuse_memory(model.memory, "shift_test")
     if isinstance(shifts, bool) or not isinstance(shifts, int | np.integer) or shifts < 1:
         raise ValueError(f"shifts={shifts!r}: expected an integer of at least 1 (39 for p down to 0.025).")
     check_parameters(model)

@@ -32,6 +32,7 @@ from ..data.recording import Recording
 from ..metrics.agreement import check_embedding, mean_over_pairs, means_by_label, pairwise_r2
 from ..model.estimator import ContrastiveEmbedding
 from ..spaces.base import layout, reported
+from ..support.memory import refuse_memory
 
 __all__ = ["SplitHalf", "consistency", "consistency_by_label", "map_consistency", "split_half"]
 DIMS = ("channel", "space")
@@ -225,6 +226,7 @@ def split_half(
     >>> found.embeddings["space"].tolist(), found.maps.columns.tolist()
     (['position', 'whole'], ['space', 'spearman', 'pearson'])
     """
+    refuse_memory(model.memory, "split_half")
     recording = as_recording(X, y)
     fitted = []
     states = check_random_state(model.random_state).randint(np.iinfo(np.int32).max, size=2)

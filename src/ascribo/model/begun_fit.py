@@ -13,6 +13,7 @@ from ..data.recording import Recording
 from ..training.settings import MOST_SEEDS, Settings
 from .fitting import Prepared, prepare
 from .input_checks import check_length, check_parameters, check_recording, resolve_spaces
+from .memory_needs import check_fit
 from .parameters import ContrastiveEstimator
 
 __all__ = ["Begun", "begin"]
@@ -40,6 +41,8 @@ def begin(model: ContrastiveEstimator, X: Any, y: Any = None) -> Begun:
     spaces = resolve_spaces(model.spaces, given)
     recording = check_recording(model, given, spaces)
     settings = Settings.from_parameters(model, time_steps=len(recording))
+    most = MOST_SEEDS if model.seeds == "auto" else model.seeds
+    check_fit(recording, spaces, model.encoder, batch_size=settings.batch_size, seeds=most)
     prepared = prepare(
         recording,
         spaces,
@@ -48,6 +51,5 @@ def begin(model: ContrastiveEstimator, X: Any, y: Any = None) -> Begun:
         validation_fraction=model.validation_fraction,
         device=settings.device,
     )
-    most = MOST_SEEDS if model.seeds == "auto" else model.seeds
     seeds = check_random_state(model.random_state).randint(np.iinfo(np.int32).max, size=most).tolist()
     return Begun(given, prepared, settings, seeds)

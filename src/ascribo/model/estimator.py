@@ -43,6 +43,7 @@ from .input_checks import (
     check_variables,
     resolve_spaces,
 )
+from .memory_needs import check_attribution, check_score, check_transform, within_memory
 from .number_of_seeds import describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
 from .reporting import Reported
@@ -101,6 +102,10 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         Processes that the seeds are spread over on a CPU, each with one thread, for fitting; for the unique
         variance as many threads. None: one for each core where there is work for more than some seconds. -1: one
         for each core.
+    memory : str, int or None
+        What a call may take at most, such as "2GB", in addition to what the process has already. `fit`,
+        `transform`, `score`, `attribute` and `report` keep to it, in one process, and refuse what does not fit,
+        with the least that would do. Results do not depend on it. None: no limit.
     checkpoint : path or None
         A folder in which the state is kept while fitting. A fit that was interrupted (Ctrl-C, or killed), started
         again with the same folder, goes on there and ends with the same bits.
@@ -152,7 +157,9 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
     """
 
     n_jobs: int | None = field(default=None, kw_only=True)
+    memory: str | int | None = field(default=None, kw_only=True)
 
+    @within_memory
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to channels and variables.
 
@@ -166,7 +173,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             train,
             prepared.problem,
             settings=settings,
-            n_jobs=self.n_jobs,
+            n_jobs=self.n_jobs if self.memory is None else 1,
             progress=self.progress,
             checkpoint=folder,
         )
@@ -249,6 +256,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         check_is_fitted(self)
         return self.model_.treatment
 
+    @within_memory
     def transform(self, X: Any, seed: int | None = None) -> Any:
         """Embedding of X (time, channel) or of a `Recording`: (time, dim) float32.
 
@@ -263,6 +271,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         model = self.model_.to(resolve_device(self.device))
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
+        check_transform(recording, model)
         with one_thread():
             z = model.embed(recording, None if seed is None else int(seed))
         if _get_output_config("transform", self)["dense"] != "default":  # scikit-learn puts it into what was set
@@ -270,6 +279,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         spaces = [name for name, space in model.spaces.items() for _ in range(space.dim)]
         return in_kind(z, X, recording, list(self.get_feature_names_out()), spaces)
 
+    @within_memory
     def embed_seeds(self, X: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """Embedding of each seed on its own, in its own coordinates: (seed, time, dim) float32.
 
@@ -280,10 +290,12 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         recording = self._check(X)
         model = self.model_.to(resolve_device(self.device))
         rows = np.arange(len(recording)) if rows is None else np.asarray(rows)
+        check_transform(recording, model, len(rows) * model.seeds)
         with one_thread():
             z = model.embedder.embed(model.parameters, model.standardise(recording.X), recording.epochs, rows)
         return z.cpu().numpy()
 
+    @within_memory
     def score(self, X: Any, y: Any = None) -> float:
         """Bits above chance, summed over the spaces that are no nuisances and averaged over seeds.
 
@@ -294,6 +306,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         recording = self._check(X, y)
         spaces, model = self.model_.spaces, self.model_.to(resolve_device(self.device))
         resolve_spaces(spaces, recording)
+        check_score(recording, model)
         pairs = Pairs(spaces, recording.variables, recording.epochs)
         targets = make_targets(spaces, recording, model.regressions)
         with one_thread():
@@ -304,6 +317,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             )
         return float(fit.bits.mean(0)[[not space.nuisance for space in spaces.values()]].sum())
 
+    @within_memory
     def attribute(
         self,
         X: Any,
@@ -345,6 +359,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         }
         if chosen.tested:
             check_variables(known, recording)
+        check_attribution(recording, model, method, tested=chosen.tested)
         if not seed_weights(model).any() and not (chosen.tested and known):
             raise ValueError(
                 f"all spaces ({', '.join(reported(model.spaces))}) have collapsed: their held-out InfoNCE is at "
@@ -359,7 +374,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 aggregate=aggregate,
                 loss=loss,
                 until_flat=self.steps == "auto",
-                n_jobs=self.n_jobs,
+                n_jobs=self.n_jobs if self.memory is None else 1,
                 progress=self.progress,
             )
             maps = maps.with_units(recording.units)

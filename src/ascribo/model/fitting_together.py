@@ -30,6 +30,8 @@ def why_not_together(model: ContrastiveEmbedding) -> str:
     >>> why_not_together(ContrastiveEmbedding(steps=500))
     "seeds='auto'"
     """
+    if model.memory is not None:
+        return f"memory={model.memory!r}, which is for one fit at a time"
     return ", ".join(f"{name}='auto'" for name in ("steps", "seeds") if getattr(model, name) == "auto")
 
 

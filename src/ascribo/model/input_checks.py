@@ -15,6 +15,7 @@ from ..spaces.base import Space, reported
 from ..spaces.kinds.follow import Follow
 from ..spaces.kinds.time import Time
 from ..support.circle import check_period
+from ..support.memory import parse_memory
 from ..support.names import plural, suggest
 from ..training.penalty_weight import as_schedule
 
@@ -42,6 +43,10 @@ def check_parameters(model: Any) -> None:
     jobs = getattr(model, "n_jobs", None)  # a model of several sessions has none: it trains in one process
     if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
         raise ValueError(f"n_jobs={jobs!r}: expected a number of processes, -1 for all cores, or None.")
+    if parse_memory(getattr(model, "memory", None)) is not None and jobs not in (None, 1):
+        raise ValueError(
+            f"memory={model.memory!r} with n_jobs={jobs!r}: every process takes memory of its own. Use n_jobs=1."
+        )
     if model.hybrid not in ("whole", "separate"):
         raise ValueError(f"hybrid={model.hybrid!r}: expected 'whole' or 'separate'.")
     if not _number(model.learning_rate) or not 0 < model.learning_rate < 1:

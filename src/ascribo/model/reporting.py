@@ -12,6 +12,7 @@ from ..attribution import AttributionMaps
 from ..support.files import check_writable
 from ..support.html_tables import html_table
 from ..support.progress import say
+from .memory_needs import check_report, within_memory
 
 __all__ = ["Reported", "report_writer", "written"]
 
@@ -35,6 +36,7 @@ def written(*given: Any, **options: Any) -> Path:
 class Reported:
     """What estimators of one recording have to be looked at: `report`, and a table in a notebook."""
 
+    @within_memory
     def report(
         self: Any,
         X: Any,
@@ -63,6 +65,7 @@ class Reported:
         """
         recording = self._check(X, y)
         check_writable(path)
+        check_report(recording, self.model_)
         if maps is None:
             say("attributing the spaces to the channels", bool(self.progress))
             maps = self.attribute(X, y)

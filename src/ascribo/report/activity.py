@@ -27,7 +27,7 @@ SIDE = 16
 """Bins of a rate map along each of its two variables."""
 MOST_LABELS = 24
 MOST_VARIABLES = 12
-ENTRIES_AT_ONCE = 2**24
+ENTRIES_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)

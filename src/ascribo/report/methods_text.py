@@ -122,7 +122,7 @@ def reproduce_code(model: ContrastiveEmbedding, maps: AttributionMaps) -> str:
     """Python that fits the same model to the same recording and writes this report."""
     given = model.get_params(deep=False)
     default = {field.name: field.default for field in fields(type(model))}
-    hidden = {"spaces", "progress", "checkpoint", "n_jobs", "device"}
+    hidden = {"spaces", "progress", "checkpoint", "n_jobs", "device", "memory"}
     options = {k: v for k, v in given.items() if k not in hidden and not _same(v, default.get(k))}
     lines = ["import ascribo as asc", "", "recording = asc.read(...)  # its fingerprint is above", "spaces = {"]
     lines += [f"    {name!r}: {_code(space)}," for name, space in model.model_.spaces.items()]

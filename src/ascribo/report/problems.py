@@ -340,7 +340,9 @@ def variables_that_lag(spaces: Mapping[str, Space], recording: Recording) -> lis
 def _leading(X: np.ndarray, index: np.ndarray, most: int = 10) -> np.ndarray:
     """Leading principal components of the standardised channels, of at most 500, at some time steps: (n, k)."""
     part = np.asarray(take_rows(X, index)[:, evenly(X.shape[1], 500)], dtype=np.float64)
-    part = (part - part.mean(0)) / np.where(part.std(0) > 0, part.std(0), 1)
+    spread = part.std(0)
+    part -= part.mean(0)
+    part /= np.where(spread > 0, spread, 1)
     _, vectors = np.linalg.eigh(part.T @ part)
     return part @ vectors[:, -most:]
 

@@ -13,8 +13,10 @@ from scipy import stats
 from ..data.containers import as_recording
 from ..data.recording import Recording
 from ..spaces.base import Space
+from ..support.memory import memory_budget, require_memory
 from ..support.names import suggest
 from .diagnostics import Note
+from .memory_needs import screening_needs
 from .space_tests import FLIPS, SpaceTest, ask_spaces
 
 __all__ = ["Screening", "screen"]
@@ -44,7 +46,9 @@ class Screening:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
-def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Screening:
+def screen(
+    recording: Any, spaces: Mapping[str, Space], q: float = 0.05, *, memory: str | int | None = None
+) -> Screening:
     """Find the channels that carry each of some known variables, without training an encoder.
 
     For each space, features of its variables and the channels' normal scores are regressed on all else that is
@@ -59,6 +63,8 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
     spaces : name -> `Follow`, `Regress` or `Discrete` space. Spaces of time alone, which have no variable, are left
         out. Nuisance spaces are conditioned on and not asked about.
     q : false discovery rate within each space (Benjamini and Hochberg).
+    memory : what this may take at most, such as "2GB", in addition to what the process has already; see
+        `ContrastiveEmbedding`. None: no limit.
 
     Examples
     --------
@@ -75,7 +81,10 @@ def screen(recording: Any, spaces: Mapping[str, Space], q: float = 0.05) -> Scre
         raise ValueError(f"q={q!r}: expected a false discovery rate between 0 and 1.")
     asked = {name: space for name, space in spaces.items() if space.variables}
     _check(recording, asked)
-    tests = ask_spaces(recording, asked, flips=max(FLIPS, int(4 * recording.X.shape[1] / q)))
+    with memory_budget(memory):
+        what = f"screening {len(recording):,} time steps of {recording.X.shape[1]:,} channels"
+        require_memory(screening_needs(recording, asked), what, "screen fewer channels or spaces")
+        tests = ask_spaces(recording, asked, flips=max(FLIPS, int(4 * recording.X.shape[1] / q)))
     tables = [_table(recording, test, q) for test in tests]
     return Screening(pd.concat(tables, ignore_index=True), [note for test in tests for note in test.notes], q)
 

@@ -37,7 +37,7 @@ from .sign_flips import p_values, quadratic_form
 from .slow_responses import ask_slowly, slower_channels
 from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
 
-__all__ = ["SpaceTest", "ask_spaces"]
+__all__ = ["SpaceTest", "ask_spaces", "most_time_steps"]
 
 AHEAD, REACH = 0.02, 10
 """Share of an innovation that the channels' past may tell; beyond it channels may lead by `REACH` steps."""
@@ -149,9 +149,14 @@ def ask_spaces(
     return in_threads(ask, names)
 
 
+def most_time_steps(channels: int) -> int:
+    """Time steps that are used of a recording of so many channels, at most."""
+    return limit_time_steps(MOST_TIME_STEPS, channels)
+
+
 def _used(steps: int, channels: int) -> np.ndarray:
     """Time steps that are used: all, or runs of a long recording."""
-    most = limit_time_steps(MOST_TIME_STEPS, channels)
+    most = most_time_steps(channels)
     if steps <= most:
         return np.arange(steps)
     starts = np.linspace(0, steps - most // RUNS, RUNS).astype(int)

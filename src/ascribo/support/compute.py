@@ -15,6 +15,8 @@ import torch
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
+from .memory import limited
+
 __all__ = [
     "check_memory",
     "in_processes",
@@ -66,7 +68,7 @@ def in_threads(
     """function(each) for all arguments, in threads, in their order: for work that numpy does without Python's lock.
 
     threads : None: as many as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes. Threads
-    within threads share them.
+    within threads share them. With a budget of memory there is one: each has its own part of the work in memory.
 
     >>> in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
@@ -74,7 +76,7 @@ def in_threads(
     every = list(arguments)
     allowed = min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
     cores = getattr(_mine, "cores", None) or threads or allowed
-    several = min(cores, len(every))
+    several = 1 if limited() else min(cores, len(every))
     if several <= 1:
         return [function(each) for each in every]
 

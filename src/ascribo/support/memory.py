@@ -13,14 +13,23 @@ from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
-__all__ = ["bytes_mapped", "bytes_read_ahead", "limited", "memory_budget", "parse_memory", "require_memory", "said"]
+__all__ = [
+    "bytes_mapped",
+    "bytes_read_ahead",
+    "limited",
+    "memory_budget",
+    "parse_memory",
+    "refuse_memory",
+    "require_memory",
+    "said",
+]
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {name[0] + "I" + name[1]: 2 ** (10 * k) for k, name in enumerate(("KB", "MB", "GB", "TB"), start=1)}
 MAPPED, READ_AHEAD = 2**24, 2**26
 """Bytes of a file that a reader maps at once, and that are read ahead of the training, if there is no budget."""
-SHARE = 8
-"""Each of these takes at most such a part of a budget: an eighth."""
+SHARE_MAPPED, SHARE_READ_AHEAD = 32, 8
+"""Parts of a budget that they take at most: there are four readers."""
 
 _budgets: list[int] = []
 """Those of the calls under way, the innermost last; of the process, as memory is."""
@@ -72,13 +81,19 @@ def limited() -> bool:
 
 
 def bytes_mapped() -> int:
-    """Bytes of a mapped file that may count as memory of the process at once."""
-    return min(MAPPED, _budgets[-1] // SHARE) if _budgets else MAPPED
+    """Bytes of a mapped file that a reader may have as memory of the process at once."""
+    return min(MAPPED, _budgets[-1] // SHARE_MAPPED) if _budgets else MAPPED
 
 
 def bytes_read_ahead() -> int:
     """Bytes of batches that may be read before they are needed."""
-    return min(READ_AHEAD, _budgets[-1] // SHARE) if _budgets else READ_AHEAD
+    return min(READ_AHEAD, _budgets[-1] // SHARE_READ_AHEAD) if _budgets else READ_AHEAD
+
+
+def refuse_memory(memory: Any, what: str, instead: str = "use model.set_params(memory=None)") -> None:
+    """Refuse a budget where it is not kept to. what, instead : named in the error: the work, and what to do."""
+    if parse_memory(memory) is not None:
+        raise ValueError(f"memory={memory!r}: {what} does not keep to a budget of memory; {instead}.")
 
 
 def require_memory(needed: int, what: str, instead: str) -> None:

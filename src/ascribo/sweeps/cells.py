@@ -44,7 +44,7 @@ __all__ = [
 
 FORMAT = 1
 RECORD, FAILURE, MAP = "cell.json", "failed.json", "map.nc"
-NOT_THE_RESULT = ("n_jobs", "checkpoint", "progress")
+NOT_THE_RESULT = ("n_jobs", "checkpoint", "progress", "memory")
 """Parameters of the model that its numbers do not depend on."""
 WAIT_SECONDS = 60.0
 """How long to wait for another process that is computing the same cell: a worker that was given up may be alive."""
