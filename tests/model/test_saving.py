@@ -238,7 +238,7 @@ def tiny(spaces=None, **changes):
 def tiny_sessions(data, spaces=None):
     """Two halves of a recording as two sessions."""
     options = tiny(spaces or {"x": asc.Follow("x", 1)}, batch_size=32).get_params(deep=False)
-    del options["n_jobs"]
+    del options["n_jobs"], options["memory"]  # those are of one recording
     return asc.SharedEmbedding(**options).fit({"a": data[:700], "b": data[700:]})
 
 
