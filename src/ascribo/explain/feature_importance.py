@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..data.recording import Recording
 from ..model.fitted import FittedModel
+from ..model.input_checks import check_same_channels
 from ..support.names import check_options, suggest
 from . import feature_methods as own
 from .encoders import (
@@ -333,7 +334,7 @@ def fitted_model(encoder: Any) -> FittedModel | None:
 def recording_for(encoder: Any, X: Any, y: Any = None) -> Recording:
     """What is explained, as a recording of the channels the model was fitted to."""
     if not isinstance(encoder, FittedModel):
-        return encoder._check(X, y)
+        return check_same_channels(encoder, X, y)
     return X if isinstance(X, Recording) else Recording(X, y)
 
 

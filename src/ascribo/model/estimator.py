@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,13 +13,13 @@ import pandas as pd
 import xarray as xr
 from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..attribution import AttributionMaps, attribute
 from ..attribution.false_discovery_rate import missing_variables
 from ..attribution.method_inputs import seed_weights
 from ..attribution.method_registry import SAMPLES, check_options
-from ..data.containers import as_recording, in_kind
+from ..data.containers import in_kind
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..data.segments import evenly
@@ -38,11 +37,7 @@ from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets
 from .goodness_of_fit import Fit, goodness_of_fit
 from .history import history_of
-from .input_checks import (
-    check_treatment,
-    check_variables,
-    resolve_spaces,
-)
+from .input_checks import all_text, check_same_channels, check_variables, resolve_spaces
 from .memory_needs import check_attribution, check_score, check_transform, within_memory
 from .number_of_seeds import describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
@@ -199,7 +194,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         self._trained(begun, trained, model, fit, why)
         for line in describe_spent(self.spent_):
             say(line, bool(self.progress))
-        if isinstance(X, pd.DataFrame) and begun.given.named_channels and not _text(X.columns):
+        if isinstance(X, pd.DataFrame) and begun.given.named_channels and not all_text(X.columns):
             del self.feature_names_in_  # scikit-learn knows names that are text; `channel_names_` has the others
         return self
 
@@ -267,7 +262,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         seed : the number of a seed, for its own embedding. None: the mean over seeds, after each space has been
             aligned to that of the best seed; seeds in which a space collapsed do not count for it.
         """
-        recording = self._check(X)
+        recording = check_same_channels(self, X)
         model = self.model_.to(resolve_device(self.device))
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < model.seeds):
             raise ValueError(f"seed={seed!r}: the model has seeds 0 to {model.seeds - 1}.")
@@ -287,7 +282,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
 
         rows : time steps to embed, as integers; None for all.
         """
-        recording = self._check(X)
+        recording = check_same_channels(self, X)
         model = self.model_.to(resolve_device(self.device))
         rows = np.arange(len(recording)) if rows is None else np.asarray(rows)
         check_transform(recording, model, len(rows) * model.seeds)
@@ -303,7 +298,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         candidates, at most `batch_size`. The embedding is taken at its own temperature, so an embedding that is too
         sure of itself scores low (`goodness_of_fit_` takes the best of five temperatures).
         """
-        recording = self._check(X, y)
+        recording = check_same_channels(self, X, y)
         spaces, model = self.model_.spaces, self.model_.to(resolve_device(self.device))
         resolve_spaces(spaces, recording)
         check_score(recording, model)
@@ -346,7 +341,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         loss : "squared", or "poisson" for channels that are counts; for the unique variance.
         """
         chosen = check_options(method, samples, aggregate, loss)
-        recording = self._check(X, y)
+        recording = check_same_channels(self, X, y)
         model = self.model_.to(resolve_device(self.device))
         if chosen.tested and (lacking := missing_variables(model.spaces, recording.variables)):
             warnings.warn(
@@ -408,34 +403,3 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-    def _check(self, X: Any, y: Any = None) -> Recording:
-        """X as a recording of the channels the model was fitted to."""
-        check_is_fitted(self)
-        fitted_to = self.model_.treatment
-        recording = as_recording(X, y, treatment=fitted_to)
-        check_treatment(recording, fitted_to)
-        frame = isinstance(X, pd.DataFrame)
-        if isinstance(X, np.ndarray) or (frame and (_text(X.columns) or not recording.named_channels)):
-            # scikit-learn's words for names that are missing, other ones, or in another order
-            validate_data(self, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
-        names = recording.channel_names
-        fitted = self.channel_names_ or [str(k) for k in range(self.n_features_in_)]
-        named = recording.named_channels and self.channel_names_
-        if names != fitted and (named or set(names) == set(fitted)):
-            raise ValueError(
-                f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: pass the same channels "
-                "in the same order (recording.take_channels does both)."
-            )
-        if recording.X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {recording.X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        if len(self.kept_channels_) < self.n_features_in_:
-            recording = recording.take_channels([recording.channel_names[k] for k in self.kept_channels_])
-        return recording
-
-
-def _text(names: Iterable[object]) -> bool:
-    return all(isinstance(name, str) for name in names)

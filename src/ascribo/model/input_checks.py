@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.containers import as_recording
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
 from ..spaces.base import Space, reported
@@ -20,10 +22,12 @@ from ..support.names import plural, suggest
 from ..training.penalty_weight import as_schedule
 
 __all__ = [
+    "all_text",
     "check_dimensions",
     "check_length",
     "check_parameters",
     "check_recording",
+    "check_same_channels",
     "check_treatment",
     "check_variables",
     "default_spaces",
@@ -200,3 +204,36 @@ def check_treatment(recording: Recording, fitted_to: Treatment | None) -> None:
         + (" with those of the model" if statistics else "")
         + ". Make it with treatment=model.treatment; pynapple objects are treated by the model itself."
     )
+
+
+def check_same_channels(model: Any, X: Any, y: Any = None) -> Recording:
+    """X as a recording of the channels that a model was fitted to, or an error that says how they differ."""
+    check_is_fitted(model)
+    fitted_to = model.model_.treatment
+    recording = as_recording(X, y, treatment=fitted_to)
+    check_treatment(recording, fitted_to)
+    frame = isinstance(X, pd.DataFrame)
+    if isinstance(X, np.ndarray) or (frame and (all_text(X.columns) or not recording.named_channels)):
+        # scikit-learn's words for names that are missing, other ones, or in another order
+        validate_data(model, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
+    names = recording.channel_names
+    fitted = model.channel_names_ or [str(k) for k in range(model.n_features_in_)]
+    named = recording.named_channels and model.channel_names_
+    if names != fitted and (named or set(names) == set(fitted)):
+        raise ValueError(
+            f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: pass the same channels "
+            "in the same order (recording.take_channels does both)."
+        )
+    if recording.X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {recording.X.shape[1]} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input."
+        )
+    if len(model.kept_channels_) < model.n_features_in_:
+        recording = recording.take_channels([recording.channel_names[k] for k in model.kept_channels_])
+    return recording
+
+
+def all_text(names: Iterable[object]) -> bool:
+    """Whether all names are text, as those that scikit-learn knows of."""
+    return all(isinstance(name, str) for name in names)

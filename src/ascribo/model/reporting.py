@@ -12,6 +12,7 @@ from ..attribution import AttributionMaps
 from ..support.files import check_writable
 from ..support.html_tables import html_table
 from ..support.progress import say
+from .input_checks import check_same_channels
 from .memory_needs import check_report, within_memory
 
 __all__ = ["Reported", "report_writer", "written"]
@@ -63,7 +64,7 @@ class Reported:
         q : false discovery rate of the calls within each space.
         assumed : what readers should know was assumed before the fit, a sentence each.
         """
-        recording = self._check(X, y)
+        recording = check_same_channels(self, X, y)
         check_writable(path)
         check_report(recording, self.model_)
         if maps is None:
