@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 CEBRA  := .venv-cebra
-OLD    ?= 49390cc
+OLD    ?= babb95f
 # All tests of a file in one process: what they share is made once.
 PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 
