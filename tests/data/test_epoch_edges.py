@@ -15,6 +15,7 @@ import ascribo as asc
 from ascribo.attribution.methods.generative_gradient import decoder_rows
 from ascribo.attribution.methods.tangent import tangent_basis
 from ascribo.attribution.unique_variance.decoding_problem import make_problem
+from ascribo.attribution.unique_variance.design import make_design
 from ascribo.data.segments import hold_out, segment_bounds
 from ascribo.model.fitting import prepare
 from ascribo.networks.model_stack import Embedder
@@ -224,13 +225,12 @@ def test_unique_variance_looks_back_and_ahead_within_the_epoch(lengths, seed, wi
     except ValueError:
         assume(False)
         raise
-    steps = problem.index
-    assert len(embedder.asked) == 2
-    half = window // 2
-    for asked in embedder.asked:
-        assert (epochs[asked] == epochs[steps]).all()
-        # what the encoder sees there does not reach the step itself, nor is it cut short by an edge on that side
-        assert (np.abs(asked - steps) > half).all()
+    steps, (asked,) = problem.index, embedder.asked
+    near = make_design(spaces, window, epochs, variables, X).neighbour_distance
+    assert near > window // 2  # what the encoder sees there does not reach the step itself
+    for neighbours in (steps - near, steps + near):
+        assert (epochs[neighbours] == epochs[steps]).all()
+    assert set(asked) == {*(steps - near), *(steps + near)}
     assert torch.isfinite(problem.inputs).all()
 
 

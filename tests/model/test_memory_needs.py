@@ -97,8 +97,8 @@ def test_leaving_out_constant_channels_takes_a_copy(data):
 
 
 @linux
-def test_a_recording_of_several_times_the_budget(tmp_path):
-    """Recorded, fitted, embedded, scored, attributed, screened and reported within 450 MB,
+def test_a_recording_larger_than_the_budget(tmp_path):
+    """Recorded, fitted, embedded, scored, attributed, screened and reported within 600 MB,
     from a file of 1 GB."""
     steps, channels = 1_020_000, 250
     rng = np.random.default_rng(0)
@@ -115,7 +115,7 @@ def test_a_recording_of_several_times_the_budget(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     taken = json.loads(done.stdout.splitlines()[-1])
     assert set(taken) == {"recording", "fit", "transform", "score", "attribute", "gradient", "screen", "report"}
-    assert max(taken.values()) < 450, taken
+    assert max(taken.values()) < 600, taken
 
 
 def main(folder: str) -> None:
@@ -129,7 +129,7 @@ def main(folder: str) -> None:
     torch.set_num_threads(1)
     fitting.DECODED = design.MOST_TIME_STEPS = space_tests.MOST_TIME_STEPS = 5_000  # as few of 1 GB as of 20 GB
     score.MOST_TRAINING_STEPS = 30
-    model = asc.ContrastiveEmbedding(SPACES, seeds=1, memory="450MB", **{**SMALL, "batch_size": 512})
+    model = asc.ContrastiveEmbedding(SPACES, seeds=1, memory="600MB", **{**SMALL, "batch_size": 512})
     small = asc.simulate.box(0, observed=1, hidden=1, channels=(10, 10), steps=2000)
     model.fit(small).report(small, Path(folder, "small.html"))  # all is imported before memory is counted
     taken: dict[str, float] = {}
@@ -157,7 +157,7 @@ def main(folder: str) -> None:
     measured("score", lambda: model.score(recording))
     maps = measured("attribute", lambda: model.attribute(recording))
     measured("gradient", lambda: model.attribute(recording, method="neuron_gradient", samples=500))
-    measured("screen", lambda: asc.screen(recording, {"x": SPACES["x"]}, memory="450MB"))
+    measured("screen", lambda: asc.screen(recording, {"x": SPACES["x"]}, memory="600MB"))
     measured("report", lambda: model.report(recording, Path(folder, "report.html"), maps=maps))
     print(json.dumps(taken))
 
