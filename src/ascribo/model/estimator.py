@@ -231,7 +231,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             warnings.warn(
                 f"penalty='auto' found no λ in {history.sizes['step']} steps: the encoders are not regularized. "
                 "Use more steps, or a fixed penalty.",
-                stacklevel=4,
+                stacklevel=5,
             )
         self.n_features_in_ = given.X.shape[1]
         self.channel_names_ = list(given.channel_names) if given.named_channels else None
@@ -347,7 +347,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             warnings.warn(
                 f"{lacking}. Spaces that need them have scores but no calls; calls for others are right only if "
                 "their variables do not go with those that are missing.",
-                stacklevel=2,
+                stacklevel=3,
             )
         known = {
             n: s for n, s in model.spaces.items() if s.variables and set(s.variables) <= set(recording.variables)
@@ -374,13 +374,13 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             )
             maps = maps.with_units(recording.units)
         for name, why in maps.refused.items():
-            warnings.warn(f"space {name!r} has no map: {why}", stacklevel=2)
+            warnings.warn(f"space {name!r} has no map: {why}", stacklevel=3)
         if maps.rank_deficient > 0.5:
             warnings.warn(
                 f"{method}: {maps.rank_deficient:.0%} of the samples were left out of the map: their Jacobian has "
                 "no inverse, because an output is at its limit or the recording has fewer dimensions. "
                 "method='generative_gradient' uses all samples.",
-                stacklevel=2,
+                stacklevel=3,
             )
         return maps
 

@@ -267,7 +267,7 @@ def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.M
                 f"validation_fraction={fraction:g}: nothing could be held out ({error}). The goodness of fit is "
                 "measured on the training data, where it is too good. Use a longer recording or a larger "
                 "validation_fraction.",
-                stacklevel=5,
+                stacklevel=6,
             )
     pairs = Pairs(spaces, variables, epochs)
     return pairs, epochs, pairs, epochs

@@ -32,8 +32,8 @@ __all__ = ["check_attribution", "check_fit", "check_report", "check_score", "che
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FIXED = 200_000_000
-"""Bytes of chunks of the recording and of what else is small, and of what the allocator keeps: the same fit took 408
-MB on a quiet machine and 483 on a busy one."""
+"""Bytes of chunks of the recording, of what else is small, and of what the allocator keeps: the same fit took
+408 MB on a quiet machine and 483 on a busy one."""
 ROWS = 20_000
 """Time steps that a report looks at together."""
 WINDOW = 48
