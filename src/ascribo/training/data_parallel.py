@@ -7,6 +7,7 @@ batch. Without torchrun there is one rank, and nothing here does anything.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +63,14 @@ def _device() -> torch.device:
         if place:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         dist.init_process_group("nccl" if place else "gloo")
+        atexit.register(_leave)
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+
+
+def _leave() -> None:
+    """Leave the group before the process ends: its threads may abort the process otherwise."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _together(send: Callable[[], Any]) -> None:
