@@ -13,7 +13,12 @@ from ..support.compute import in_threads
 from .features import trend, waves
 
 __all__ = [
+    "A_CHANGE",
     "FUNCTION",
+    "HIDDEN_COMPANY",
+    "SLOW_RESPONSES",
+    "TIME_IN_TRIAL",
+    "TUNING_CHANGES",
     "Hidden",
     "Note",
     "explained_by",
@@ -46,6 +51,27 @@ CHANGED = 0.01
 """p, over all channels, below which tuning is said to change through the session."""
 LEAP = 5.0
 """Usual changes by which a variable leaps when it is lost."""
+A_CHANGE = (
+    "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
+    "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
+)
+TIME_IN_TRIAL = (
+    "the time since the start of an epoch tells most of it: whatever is locked to that start goes along with it, "
+    "and channels that carry that are called for it. Vary it from epoch to epoch."
+)
+HIDDEN_COMPANY = (
+    "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
+    "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
+)
+SLOW_RESPONSES = (
+    "{found} channels tell more of its averages over the time before than of what is new in it: they respond "
+    "slowly. Their scores are shares of the channel's change from step to step, and other slow things that go "
+    "along with it are less surely told apart."
+)
+TUNING_CHANGES = (
+    "what channels tell of it changes through the session, as fields do that wander: where other spaces were asked "
+    "about, it was conditioned on as it changes. Its own calls are about the whole session."
+)
 
 
 @dataclass(frozen=True)

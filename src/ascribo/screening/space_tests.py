@@ -19,7 +19,12 @@ from ..data.standardised_channels import limit_time_steps
 from ..spaces.base import Space
 from ..support.compute import in_threads, one_blas_thread
 from .diagnostics import (
+    A_CHANGE,
     FUNCTION,
+    HIDDEN_COMPANY,
+    SLOW_RESPONSES,
+    TIME_IN_TRIAL,
+    TUNING_CHANGES,
     Hidden,
     Note,
     hidden_components,
@@ -47,27 +52,6 @@ LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable is the change of another."""
 MOST_TIME_STEPS, RUNS = 100_000, 40
 """Time steps that are used, at most: of longer recordings so many runs, evenly spaced."""
-A_CHANGE = (
-    "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
-    "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
-)
-TIME_IN_TRIAL = (
-    "the time since the start of an epoch tells most of it: whatever is locked to that start goes along with it, "
-    "and channels that carry that are called for it. Vary it from epoch to epoch."
-)
-HIDDEN_COMPANY = (
-    "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
-    "called. No test of these data can tell the two apart; record what moves with it, or vary it at random."
-)
-SLOW_RESPONSES = (
-    "{found} channels tell more of its averages over the time before than of what is new in it: they respond "
-    "slowly. Their scores are shares of the channel's change from step to step, and other slow things that go "
-    "along with it are less surely told apart."
-)
-TUNING_CHANGES = (
-    "what channels tell of it changes through the session, as fields do that wander: where other spaces were asked "
-    "about, it was conditioned on as it changes. Its own calls are about the whole session."
-)
 FLIPS = 20_000
 MISFIT = 0.002
 """Share of what is explained of a channel, below which a score may be what the regressions get wrong: no call."""
