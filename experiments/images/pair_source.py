@@ -44,7 +44,6 @@ class ImageSource:
     seeds : of the models. alpha : weight of the uniformity in each; 0.5 is InfoNCE.
     draw : pairs of images, see `Draw`.
     output : where embeddings lie. similarity, temperature : ψ, which is divided by the temperature.
-    negatives : see `alignment_uniformity`.
     supervised : regress the targets instead.
     together : all models in one call, with convolutions as matrix products; right for small networks, while large
         ones fill a GPU one after the other.
@@ -62,7 +61,6 @@ class ImageSource:
         similarity: Similarity,
         output: Output | None = None,
         temperature: float = 1.0,
-        negatives: str = "references",
         alpha: Sequence[float] | float = 0.5,
         supervised: bool = False,
         together: bool = True,
@@ -70,7 +68,7 @@ class ImageSource:
     ):
         self.device, self.seeds = torch.device(device), [(int(seed),) for seed in seeds]
         self.output, self.similarity, self.supervised, self.together = output, similarity, supervised, together
-        self._factor, self._draw, self.negatives = similarity.rescale(temperature), draw, negatives
+        self._factor, self._draw = similarity.rescale(temperature), draw
         weights = [alpha] * len(seeds) if isinstance(alpha, float | int) else list(alpha)
         self.alpha = torch.tensor(weights, dtype=torch.float32, device=self.device)
         self.objectives = () if supervised else ("alignment", "uniformity")
@@ -118,7 +116,7 @@ class ImageSource:
             return Loss(error.sum(), error.new_zeros(models, 0), error.detach()[:, None], error.new_zeros(models))
         both = self.embed(parameters, torch.cat(batch, 1)) * self._factor
         reference, positive = both.chunk(2, 1)
-        alignment, uniformity = alignment_uniformity(reference, positive, self.similarity, self.negatives)
+        alignment, uniformity = alignment_uniformity(reference, positive, reference, self.similarity)
         total = 2 * weighted_loss(alignment, uniformity, self.alpha).sum()
         terms = torch.stack([alignment, uniformity], 1).detach()
         return Loss(total, terms, total.new_zeros(models, 0), total.new_zeros(models))
@@ -149,7 +147,7 @@ class ImageSource:
 
     def digest(self) -> str:
         """See `Source`."""
-        said = (self.seeds, self.output, self.similarity, self._factor, self.negatives, self.supervised)
+        said = (self.seeds, self.output, self.similarity, self._factor, self.supervised)
         return hashlib.sha256(repr((*said, self.alpha.tolist(), str(self.module))).encode()).hexdigest()
 
 

@@ -135,11 +135,10 @@ def train_models(
     seconds: float | None = None,
     alphas: Sequence[float] = (0.5,),
     exponent: float = 1.0,
-    negatives: str = "references",
 ) -> Encoders:
     """Train a stack on one data set: "AU" (every α and seed), "VAE" (β-VAE and SlowVAE) or "supervised".
 
-    exponent : p of L_AU(α, p). negatives : see `alignment_uniformity`.
+    exponent : p of L_AU(α, p).
     """
     draw, where = sample_pairs(grid, data), grid.stamps.device
     if kind == "VAE":
@@ -161,7 +160,6 @@ def train_models(
         [model["seed"] for model in models],
         batch,
         similarity=Lp(exponent),
-        negatives=negatives,
         alpha=[model["alpha"] for model in models],
         supervised=supervised,
         device=where,

@@ -61,7 +61,6 @@ FULL = {
     "data": DATA,
     "dci_seeds": 2,
     "alphas": (0.5, 0.9, 0.99, 0.999, 0.9999),
-    "negatives": "references",
     "seeds": range(6),
     "baseline_seeds": range(3),
     "steps": 30_000,
@@ -75,7 +74,7 @@ FULL = {
     "dci": 2_000,
     "workers": 8,
 }
-"""negatives : of L_AU, see `alignment_uniformity`; "independent" is as printed, and diverges. budget : seconds of
+"""budget : seconds of
 training, of all stacks together; each has its share. whole_grid : encode every image once, and look codes up.
 points, pairs, samples, fitted, dci : see `score_encoder` and `score_dci`. dci_seeds : models of a kind that DCI is
 computed of. workers : processes that compute scores."""
@@ -108,10 +107,7 @@ def cases(plan: Plan) -> Sequence[Case]:
         many = case["share"] in ("LAP", "UNI")
         case |= {"seeds": plan["seeds"] if many else plan["baseline_seeds"]}
         case |= {"seconds": plan["budget"] * SHARES[case.pop("share")] / whole}
-        case |= {
-            key: plan[key]
-            for key in ("steps", "batch_size", "negatives", "whole_grid", "workers", "dci_seeds", *COUNTS)
-        }
+        case |= {key: plan[key] for key in ("steps", "batch_size", "whole_grid", "workers", "dci_seeds", *COUNTS)}
     return found
 
 
@@ -144,7 +140,7 @@ def _rows(
 def _train(grid: simulate.Sprites, **case: Any) -> tuple[Row, np.ndarray | None]:
     """The row of a stack, and the codes (737280, model, dimension) of its models where they are to be scored."""
     began = time.monotonic()
-    keys = ("kind", "data", "seeds", "steps", "batch_size", "seconds", "alphas", "exponent", "negatives")
+    keys = ("kind", "data", "seeds", "steps", "batch_size", "seconds", "alphas", "exponent")
     made = train_models(grid, **{key: case[key] for key in keys if key in case})
     for model in made.models:
         model["name"] = model.get("kind") or (

@@ -62,6 +62,7 @@ def test_normal_pairs_leave_a_rotation_open():
     found = turned(z, z + 0.1 * RNG.normal(size=z.shape))
     assert found.coordinates == "up to a linear map"
     assert "leave a rotation open" in found.theorem and found.shape == "unbounded"
+    assert not found.uniform and found.marginal_distance > 0.12 and "not uniform" in str(found)
 
 
 def test_seeds_that_share_nothing_are_not_identified():
@@ -88,6 +89,40 @@ def test_a_sphere():
     near /= np.linalg.norm(near, axis=1, keepdims=True)
     found = turned(z, near)
     assert found.shape == "sphere" and "theorem 2" in found.theorem
+    assert found.uniform and found.marginal_distance < 0.06
+
+
+def test_a_sphere_that_is_not_filled_evenly():
+    z = RNG.normal(size=(3000, 5)) + np.eye(5)[0]
+    for points, far in ((z, 0.3), (RNG.normal(size=z.shape) * [2, 1, 1, 1, 1], 0.1)):  # a pole; a line
+        points = points / np.linalg.norm(points, axis=1, keepdims=True)
+        found = turned(points, points + 0.01 * RNG.normal(size=z.shape))
+        assert found.shape == "sphere" and not found.uniform and found.marginal_distance > far
+
+
+@pytest.mark.parametrize(
+    ("draw", "low", "high"), [(RNG.uniform, 0, 0.04), (RNG.normal, 0.12, 0.2), (RNG.laplace, 0.2, 0.35)]
+)
+def test_the_marginal_is_judged_along_its_own_axes(draw, low, high):
+    """Turned coordinates of a box look normal; the box is found all the same."""
+    z = draw(size=(4000, 4))
+    found = turned(z, z + 0.1 * RNG.laplace(size=z.shape))
+    assert low < found.marginal_distance < high and found.uniform == (draw == RNG.uniform)
+    assert found.shape == "unbounded" and found.summary()["uniform"] is (draw == RNG.uniform)
+
+
+def test_encoders_of_different_recordings_are_not_compared():
+    quick = dict(similarity="squared_l2", output="unbounded", steps=20, batch_size=64, widths=(8,))
+    quick |= dict(device="cpu", progress=False)
+    made = [asc.simulate.process("box", dim=2, conditional="normal", layers=2, seed=k) for k in (0, 1)]
+    with pytest.raises(ValueError, match="one encoder of each recording"):
+        identifiability(asc.invert_process(made, **quick))
+    both = asc.invert_process([made[0], made[1], made[0]], **quick)
+    assert both.recordings.tolist() == [0, 1, 0]
+    found = identifiability(both)
+    assert found.seeds == 2  # the encoder of the other recording is left out
+    reference, positive = (part[[0, 2]] for part in both.embed_pairs(4000))
+    assert found == identifiability(reference, positives=positive)
 
 
 def test_trained_encoders_of_two_processes_are_told_apart():

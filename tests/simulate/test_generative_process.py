@@ -178,6 +178,14 @@ def test_a_mixing_of_ones_own():
         lambda z: z[..., :1]: "cannot carry 2 latents",
         lambda z: (z - 0.5) ** 2: "folds",
         lambda z: z.sum(-1, keepdim=True).expand(*z.shape[:-1], 2): "full rank",
+        lambda z: torch.cat([(z - 0.5) ** 2, (z - 0.5) ** 4], -1): "have the same observation",
+        lambda z: torch.cat([(12 * z).cos(), (12 * z).sin()], -1): "have the same observation",
+        lambda z: (3 * z) % 1: "have the same observation",
+        lambda z: z.numpy() ** 3: "it returned ndarray",
+        lambda z: z + torch.randn(z.shape): "when it was called again",
+        lambda z: torch.ones(3) @ z: "Expected a function of torch tensors",
+        lambda z: z * float("nan"): "all of it finite",
+        "cube": "expected a function",
     }.items():
         with pytest.raises(ValueError, match=said):
             asc.simulate.process("box", dim=2, conditional="normal", mixing=bad)
@@ -189,7 +197,7 @@ def test_a_mixing_of_ones_own():
         (dict(space="torus"), "expected one of"),
         (dict(space="box", conditional="von_mises_fisher"), "distribution on a sphere"),
         (dict(space="unbounded", conditional="normal"), "there is none on unbounded"),
-        (dict(space="box", conditional="generalized_normal", exponent=0), "must be above 0"),
+        (dict(space="box", conditional="generalized_normal", exponent=0), "exponent=0: expected a number above 0"),
         (dict(space="box", conditional="generalized_normal"), "needs its exponent"),
         (dict(space="box", conditional="laplace", exponent=1), "belongs to 'generalized_normal'"),
         (dict(space="box", conditional="laplace", concentration=1.0), "has a scale="),
@@ -199,7 +207,22 @@ def test_a_mixing_of_ones_own():
         (dict(dim=1), "at least 2"),
         (dict(channels=3), "at least as many"),
         (dict(slope=0.0), "no encoder can tell"),
-        (dict(layers=0), "one layer"),
+        (dict(layers=0), "layers=0: expected an integer"),
+        (dict(layers=2.5), "layers=2.5: expected an integer"),
+        (dict(dim=True), "dim=True: expected an integer"),
+        (dict(seed=-1), "seed=-1: expected an integer"),
+        (dict(slope=float("inf")), "slope=inf"),
+        (dict(concentration="10"), "concentration='10': expected a number"),
+        (dict(concentration=1e12), "single precision"),
+        (dict(bounds=(0, 5)), "only a box has them"),
+        (dict(space="box", conditional="normal", bounds=(0, np.inf)), "two finite numbers"),
+        (dict(space="box", conditional="normal", bounds=(0, 1, 2)), "two finite numbers"),
+        (dict(space="box", conditional="normal", bounds=3), "two finite numbers"),
+        (dict(space="box", conditional="normal", scale="wide"), "scale='wide': expected a number"),
+        (dict(space="box", conditional="normal", scale=-1), "scale=-1: expected a number above 0"),
+        (dict(space="box", conditional="normal", marginal="normal", marginal_scale=0), "marginal_scale=0"),
+        (dict(space="box", conditional="generalized_normal", exponent=1e-3), "tails of a β below"),
+        (dict(space="box", conditional="generalized_normal", exponent=np.inf), "exponent=inf"),
         (dict(space="box", conditional="normal", bounds=(1, 0)), "lower bound"),
         (dict(conditional="gamma"), "expected one of"),
         (dict(marginal="gamma"), "expected 'uniform'"),
@@ -208,3 +231,31 @@ def test_a_mixing_of_ones_own():
 def test_bad_input_is_refused_in_words(given, said):
     with pytest.raises(ValueError, match=said):
         asc.simulate.process(**given)
+
+
+def test_mixings_that_are_injective_pass():
+    def made(**given):
+        return asc.simulate.process(**{"space": "box", "dim": 3, "conditional": "normal", **given})
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 30), torch.nn.Tanh(), torch.nn.Linear(30, 12))
+    assert made(mixing=net).channels == 12  # weights in single precision
+    own = asc.simulate.process("unbounded", dim=3, marginal="normal", conditional="normal").mixing
+    assert made(space="unbounded", marginal="normal", mixing=lambda z: own(z)).channels == 3
+    assert made(space="sphere", mixing=lambda z: torch.cat([z, z**2], -1)).channels == 6
+    with pytest.raises(ValueError, match="have the same observation"):  # a point and its opposite
+        made(space="sphere", mixing=lambda z: (z[..., :, None] * z[..., None, :]).flatten(-2))
+
+
+def test_wrong_arguments_of_a_process_are_refused():
+    made = asc.simulate.process("box", dim=np.int64(3), conditional="normal")
+    assert made.dim == 3 and made.sample(np.int64(4)).shape == (4, 3)
+    for call, said in [
+        (lambda: made.sample(-1), "shape=-1: expected an integer"),
+        (lambda: made.sample((2, 2.5)), "shape=2.5"),
+        (lambda: made.mix(torch.rand(4, 2)), r"expected a torch tensor \(..., 3\)"),
+        (lambda: made.mix(np.zeros((4, 3))), "ndarray of shape"),
+        (lambda: made.sample_positives(torch.rand(4, 2)), r"expected \(..., 3\)"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            call()

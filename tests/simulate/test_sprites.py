@@ -83,3 +83,16 @@ def test_errors_say_what_is_wrong():
 def test_a_gpu_draws_the_same():
     factors = GRID.sample(500)
     assert torch.equal(asc.simulate.sprites("cuda").render(factors).cpu(), GRID.render(factors))
+
+
+def test_what_an_encoder_must_return_and_where_sprites_can_be():
+    grid = asc.simulate.sprites()
+    for call, said in [
+        (lambda: grid.codes(lambda images: torch.zeros(len(images)), 60), r"expected \(60, dimension\)"),
+        (lambda: grid.codes(lambda images: torch.zeros(3, 2), 60), r"expected \(60, dimension\)"),
+        (lambda: grid.codes(lambda images: torch.zeros(1, 1).expand(len(images), 10**7), 60), "GB of memory"),
+        (lambda: grid.sample(-1), "count=-1"),
+        (lambda: asc.simulate.sprites("tpu"), "device='tpu' cannot be used"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            call()

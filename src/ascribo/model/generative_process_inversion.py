@@ -15,7 +15,8 @@ from ..metrics.identifiability import held_out_r2, mean_correlation_coefficient
 from ..networks.outputs import Output, Sphere, as_output
 from ..simulate.generative_process import Process
 from ..spaces.similarities import as_similarity
-from ..support.compute import resolve_device
+from ..support.compute import check_memory, resolve_device
+from ..support.numbers import check_integer, check_number
 from ..training.dispatch import train_source
 from ..training.generative_process_batches import ProcessSource, best_temperature
 from ..training.penalty_weight import Constant
@@ -51,6 +52,12 @@ class Inversion:
     temperature: float
     parameters: Mapping[str, Tensor]
     _source: ProcessSource = field(repr=False)
+
+    @property
+    def recordings(self) -> np.ndarray:
+        """(model,) which mixing each model is an encoder of: models of one number are seeds of the same process."""
+        mixings = [id(own.mixing) for own in self._source.processes]
+        return np.array([mixings.index(mixing) for mixing in mixings])
 
     def embed(self, latents: Tensor) -> Tensor:
         """h = f∘g: the embedding (model, n, dim) of the observations of latents (n, dim) or (model, n, dim)."""
@@ -129,21 +136,22 @@ def invert_process(
     >>> bool(found.scores["mcc"][0] > 0.9)
     True
     """
-    processes = [process] if isinstance(process, Process) else list(process)
+    processes = _as_processes(process)
     psi, where = as_similarity(similarity), as_output(output)
-    _check(processes, psi, where, negatives, alpha, {"seeds": seeds, "steps": steps, "batch_size": batch_size})
+    for name, value, least in (("seeds", seeds, 1), ("steps", steps, 1), ("batch_size", batch_size, 2)):
+        check_integer(name, value, least)
+    check_integer("random_state", random_state, 0)
+    check_number("learning_rate", learning_rate, above=0)
+    if widths is not None and not isinstance(widths, Sequence):
+        raise ValueError(f"widths={widths!r}: expected the units of each hidden layer, such as (100, 100).")
+    _check(psi, where, negatives, batch_size, alpha)
     if temperature is None:
         temperature = 1.0 if psi.on_sphere else best_temperature(processes[0], psi, batch_size)
-    scale = float(temperature)
-    if not scale > 0:
-        raise ValueError(f"temperature={temperature!r}: expected a number above 0.")
+    scale = check_number("temperature", temperature, above=0)
     stack = [own for own in processes for _ in range(seeds)]
-    if start is not None and len(start.scores) != len(stack):
-        raise ValueError(
-            f"start has {len(start.scores)} models, and {len(stack)} are to be trained: expected as many."
-        )
     models = [int(state) for state in np.random.SeedSequence(random_state).generate_state(len(stack))]
     chosen = resolve_device(device)
+    _check_size(len(stack), processes[0], batch_size, negatives, chosen)
     source = ProcessSource(
         *(stack, models),
         widths=(20 * processes[0].dim,) * 3 if widths is None else widths,
@@ -157,6 +165,7 @@ def invert_process(
         start=None if start is None else start.parameters,
         device=chosen,
     )
+    _check_start(source, start)
     settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=str(chosen))
     trained = train_source(source, settings, progress=progress)
     parameters = {name: value.to(chosen) for name, value in trained.parameters.items()}
@@ -186,34 +195,52 @@ def _score(
             "identity_r2": held_out_r2(raw[k], truth[k]),
         }
         if not source.supervised:
-            row |= {"alignment": float(terms[0][k]), "uniformity": float(terms[1][k]) - float(np.log(PAIRS))}
+            row |= {"alignment": float(terms[0][k]), "uniformity": float(terms[1][k])}
         rows.append(row)
     return Inversion(pd.DataFrame(rows), truth, found, history, scale, parameters, source)
 
 
-def _check(
-    processes: Sequence[Process],
-    psi: Similarity,
-    where: Output,
-    negatives: str | int,
-    alpha: float,
-    counts: Mapping[str, int],
-) -> None:
-    if not processes:
-        raise ValueError("process: expected a generative process, or a list of them.")
+def _as_processes(given: Process | Sequence[Process]) -> list[Process]:
+    processes = [given] if isinstance(given, Process) else list(given) if isinstance(given, Sequence) else []
+    if not processes or not all(isinstance(own, Process) for own in processes):
+        raise ValueError(
+            f"process={given!r}: expected a generative process, as ascribo.simulate.process makes it, or a list of "
+            "them."
+        )
+    return processes
+
+
+def _check(psi: Similarity, where: Output, negatives: str | int, batch_size: int, alpha: float) -> None:
     if psi.on_sphere and not isinstance(where, Sphere):
         raise ValueError(
             f"similarity={psi!r} compares directions, and the output is {where!r}: use output='sphere', or a "
             "similarity of distances such as 'squared_l2'."
         )
-    few = isinstance(negatives, int) and 1 <= negatives <= counts["batch_size"]
+    few = isinstance(negatives, int) and not isinstance(negatives, bool) and 1 <= negatives <= batch_size
     if not few and negatives not in NEGATIVES:
         raise ValueError(
             f"negatives={negatives!r}: expected one of {list(NEGATIVES)}, or a number of references from 1 to "
-            f"batch_size={counts['batch_size']}."
+            f"batch_size={batch_size}."
         )
-    if not 0 < alpha < 1:
+    if not 0 < check_number("alpha", alpha) < 1:
         raise ValueError(f"alpha={alpha!r}: expected a weight above 0 and below 1.")
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}={value!r}: expected an integer of at least 1.")
+
+
+def _check_size(models: int, process: Process, batch_size: int, negatives: str | int, device: torch.device) -> None:
+    """Refuse batches of which even the observations of a training step would not fit."""
+    rows = 3 if negatives == "independent" else 2
+    needed = 4 * models * rows * batch_size * process.channels
+    check_memory(needed, device, f"batch_size={batch_size:,}: a batch of {models} models", "a smaller batch_size")
+
+
+def _check_start(source: ProcessSource, start: Inversion | None) -> None:
+    """Refuse encoders to start from that are not of the shape of those to be trained."""
+    if start is None:
+        return
+    given = {name: tuple(value.shape) for name, value in start.parameters.items()}
+    wanted = {name: tuple(value.shape) for name, value in source.initial(fresh=True).items()}
+    if given != wanted:
+        raise ValueError(
+            "start: expected as many encoders, of the same widths, latents and output, as are to be trained. Its "
+            f"parameters have shapes {given}, and theirs are {wanted}."
+        )

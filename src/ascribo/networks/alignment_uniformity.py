@@ -18,30 +18,37 @@ __all__ = ["alignment_uniformity", "weighted_loss"]
 
 
 def alignment_uniformity(
-    reference: Tensor, positive: Tensor, similarity: Similarity, negatives: str = "references"
+    reference: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    similarity: Similarity,
+    *,
+    count_positive: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Alignment -E ψ(z, z̃), and uniformity E log E exp ψ(z, z⁻), of each model of a stack.
+    """Alignment -E ψ(z, z̃), and uniformity E log mean exp ψ(z, z⁻), of each model of a stack.
 
-    reference, positive : (model, B, dim) embeddings of pairs. For ψ = -‖a - b‖ᵖ these are the terms of L_AU(α, p).
-    negatives : "references": those of the batch, each compared with itself too, which bounds the uniformity from
-        below by -log B. "independent": each half of the batch has the other half as its negatives, as in equation
-        72; the uniformity then has no bound, and falls as long as the embedding grows.
+    For ψ = -‖a - b‖ᵖ these are the terms of L_AU(α, p). Their sum is InfoNCE less the logarithm of how many are
+    compared, 0 at chance.
+
+    reference, positive : (model, B, dim) embeddings of pairs. negative : (model, N, dim) what references are
+        compared with. If these are the references themselves, each is compared with itself too, and the uniformity
+        is never below -log N. If they are other samples it has no such bound: it falls as long as the embedding
+        grows, by the distance to the nearest of them, and the loss falls with it wherever α times that distance
+        is above 1 - α times that of a pair.
+    count_positive : whether the positive is one of those that are compared, which bounds InfoNCE by -log (N + 1).
     Returns two tensors (model,).
 
     >>> from ascribo import Lp
     >>> z = torch.tensor([[[0.0], [100.0]]])
-    >>> [round(float(term), 4) for term in alignment_uniformity(z, z + 1, Lp(1))]
+    >>> [round(float(term), 4) for term in alignment_uniformity(z, z + 1, z, Lp(1))]
     [1.0, -0.6931]
     """
     aligned = similarity.rowwise(reference, positive)
-    whole = ((similarity, slice(0, reference.shape[-1])),)
-    if negatives == "references":
-        uniform = kernels.log_sum_exp(reference, reference, whole) - math.log(reference.shape[1])
-    else:
-        one, other = (part.contiguous() for part in reference.tensor_split(2, 1))
-        parts = [(one, other), (other, one)]
-        uniform = torch.cat([kernels.log_sum_exp(a, b, whole) - math.log(b.shape[1]) for a, b in parts], 1)
-    return -aligned.mean(-1), uniform.mean(-1)
+    uniform = kernels.log_sum_exp(reference, negative, ((similarity, slice(0, reference.shape[-1])),))
+    compared = negative.shape[1]
+    if count_positive:
+        uniform, compared = torch.logaddexp(uniform, aligned), compared + 1
+    return -aligned.mean(-1), uniform.mean(-1) - math.log(compared)
 
 
 def weighted_loss(alignment: Tensor, uniformity: Tensor, alpha: Tensor | float) -> Tensor:

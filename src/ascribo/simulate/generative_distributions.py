@@ -14,10 +14,16 @@ import torch
 from scipy.special import gammainccinv, gammaln, ive
 from torch import Tensor
 
+from ..support.numbers import check_number
+
 __all__ = ["GeneralizedNormal", "QuantileTable", "Uniform", "VonMisesFisher", "uniform_on_sphere"]
 
 ENTRIES = 8192
 """Entries of a table. Between two of them the density is constant; the distribution function is off by 1e-6."""
+HEAVIEST = 0.1
+"""Smallest exponent of a generalized normal distribution: the largest of 10⁹ samples is 10¹⁶ times the scale."""
+SHARPEST = 1e8
+"""The largest concentration: beyond it float32 cannot tell a point from its mean."""
 TAIL = 1e-9
 """Probability beyond the last entry of a table. Uniform random numbers in float32 have steps of 6e-8."""
 
@@ -109,13 +115,13 @@ class GeneralizedNormal:
     _half: QuantileTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        if not (np.isfinite(self.exponent) and self.exponent > 0):
+        check_number("exponent", self.exponent, above=0, why="β of a generalized normal distribution (1: Laplace)")
+        check_number("scale", self.scale, above=0, why="it is the width of a distribution")
+        if self.exponent < HEAVIEST:
             raise ValueError(
-                f"exponent={self.exponent!r}: the exponent β of a generalized normal distribution must be above 0 "
-                "(1: Laplace, 2: normal)."
+                f"exponent={self.exponent!r}: tails of a β below {HEAVIEST} leave the range of single precision. "
+                "Use a larger one."
             )
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale={self.scale!r}: the width of a distribution must be a number above 0.")
         # |x| / scale has density ∝ exp(-yᵝ); its grid is even in y, or in yᵝ where the tail is heavy
         even = max(1.0, 1 / self.exponent)
         last = gammainccinv(1 / self.exponent, TAIL) ** (1 / self.exponent)
@@ -166,8 +172,12 @@ class VonMisesFisher:
     _angle: QuantileTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        if not (np.isfinite(self.concentration) and self.concentration >= 0):
-            raise ValueError(f"concentration={self.concentration!r}: expected κ, a number of at least 0.")
+        check_number("concentration", self.concentration, least=0, why="it is κ of a von Mises-Fisher distribution")
+        if self.concentration > SHARPEST:
+            raise ValueError(
+                f"concentration={self.concentration!r}: above {SHARPEST:g} positives would equal their latents in "
+                "single precision. Use a smaller one."
+            )
         if self.dim < 2:
             raise ValueError(f"dim={self.dim!r}: a sphere needs at least 2 dimensions.")
         inside = np.linspace(0, np.pi, 20 * ENTRIES)[1:-1]

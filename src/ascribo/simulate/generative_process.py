@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..support.numbers import check_integer, check_number
 from .generative_distributions import GeneralizedNormal, Uniform, VonMisesFisher, uniform_on_sphere
 from .generative_mixing import LeakyMixing, MixingFunction, check_injective, leaky_mixing
 
@@ -21,6 +23,8 @@ __all__ = ["Process", "process"]
 SPACES = ("sphere", "box", "unbounded")
 EXPONENTS = {"laplace": 1.0, "normal": 2.0, "generalized_normal": None}
 Noise = GeneralizedNormal | VonMisesFisher
+CHECKED = 200
+"""Latents at which a mixing of the user's own is looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +65,8 @@ class Process:
 
         generator : a torch generator, whose device the samples are on; or a seed, for samples on the CPU.
         """
-        size = (*((shape,) if isinstance(shape, int) else shape), self.dim)
+        sizes = (shape,) if isinstance(shape, Integral) or not isinstance(shape, Sequence) else shape
+        size = (*(check_integer("shape", part, 0) for part in sizes), self.dim)
         rng = _generator(generator)
         if self.marginal is None:
             return uniform_on_sphere(size, rng)
@@ -75,7 +80,13 @@ class Process:
         return self.marginal.sample(torch.full(size, centre, device=rng.device), rng, *self._limits)
 
     def sample_positives(self, latents: Tensor, generator: int | torch.Generator = 0) -> Tensor:
-        """For each of the latents (..., dim) a positive from the conditional around it."""
+        """For each of the latents (..., dim) a positive from the conditional around it.
+
+        The latents must be of the space: on the sphere, or within the bounds of the box. That is not looked up,
+        since it would wait for a GPU at every training step.
+        """
+        if latents.ndim < 1 or latents.shape[-1] != self.dim:
+            raise ValueError(f"latents have shape {tuple(latents.shape)}: expected (..., {self.dim}).")
         rng = _generator(generator)
         if isinstance(self.conditional, VonMisesFisher):
             return self.conditional.sample(latents, rng)
@@ -92,7 +103,12 @@ class Process:
         return latents, self.sample_positives(latents, rng)
 
     def mix(self, latents: Tensor) -> Tensor:
-        """Observations (..., channel) of latents (..., dim)."""
+        """Observations (..., channel) of latents (..., dim), a tensor."""
+        if not isinstance(latents, Tensor) or latents.ndim < 1 or latents.shape[-1] != self.dim:
+            shape = tuple(np.shape(latents))
+            raise ValueError(
+                f"latents: {type(latents).__name__} of shape {shape}; expected a torch tensor (..., {self.dim})."
+            )
         return self.mixing(latents)
 
     def with_seed(self, seed: int) -> Process:
@@ -121,7 +137,7 @@ def process(
     channels: int | None = None,
     slope: float = 0.2,
     mixing: MixingFunction | None = None,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    bounds: tuple[float, float] | None = None,
     seed: int = 0,
 ) -> Process:
     """A generative process: latents, positives around them, and a mixing from latents to observations.
@@ -142,6 +158,7 @@ def process(
     exponent : β, of "generalized_normal" alone.
     layers, channels, slope : of the mixing, see `leaky_mixing`: a random invertible network.
     mixing : instead of that network, a function of your own from latents (n, dim) to observations (n, channel).
+    bounds : of every coordinate of a box; None: from 0 to 1.
     seed : of the random network.
 
     Returns
@@ -157,23 +174,37 @@ def process(
     """
     if space not in SPACES:
         raise ValueError(f"space={space!r}: expected one of {list(SPACES)}.")
-    if not isinstance(dim, int) or dim < (2 if space == "sphere" else 1):
-        raise ValueError(f"dim={dim!r}: expected an integer of at least {2 if space == 'sphere' else 1}.")
-    if not bounds[0] < bounds[1]:
-        raise ValueError(f"bounds={bounds!r}: expected the lower bound of the box before the upper one.")
-    own = _marginal(space, marginal, marginal_scale, bounds)
+    dim = check_integer("dim", dim, 2 if space == "sphere" else 1)
+    check_integer("layers", layers, 1)
+    check_integer("seed", seed, 0)
+    limits = _bounds(space, bounds)
+    own = _marginal(space, marginal, marginal_scale, limits)
     around = _conditional(space, dim, conditional, concentration, scale, exponent)
     if mixing is None:
-        if channels is not None and channels < dim:
+        if channels is not None and check_integer("channels", channels, 1) < dim:
             raise ValueError(f"channels={channels!r}: {dim} latents need at least as many observations.")
         mixing = leaky_mixing(dim, layers, channels=channels, slope=slope, seed=seed)
         channels = mixing.channels
     elif channels is not None:
         raise ValueError(f"channels={channels!r}: a mixing of your own says how many there are; leave it out.")
-    made = Process(space, dim, channels or dim, own, around, mixing, (bounds[0], bounds[1]), layers, seed)
+    made = Process(space, dim, channels or dim, own, around, mixing, limits, layers, seed)
     if isinstance(mixing, LeakyMixing):
         return made
-    return replace(made, channels=check_injective(mixing, made.sample(200).double()))
+    return replace(made, channels=check_injective(mixing, made.sample(CHECKED), space, limits))
+
+
+def _bounds(space: str, given: tuple[float, float] | None) -> tuple[float, float]:
+    if given is None:
+        return 0.0, 1.0
+    if space != "box":
+        raise ValueError(f"bounds={given!r}: only a box has them, and the space is {space!r}; leave them out.")
+    try:
+        low, high = (check_number("bounds", value) for value in given)
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if not low < high:
+        raise ValueError(f"bounds={given!r}: expected two finite numbers, the lower bound of the box first.")
+    return low, high
 
 
 def _marginal(space: str, name: str, scale: float | None, bounds: tuple[float, float]):
@@ -185,7 +216,8 @@ def _marginal(space: str, name: str, scale: float | None, bounds: tuple[float, f
         return Uniform(*bounds) if space == "box" else None
     if name not in ("normal", "laplace"):
         raise ValueError(f"marginal={name!r}: expected 'uniform', 'normal' or 'laplace'.")
-    return _generalized(name, 1.0 if scale is None else scale, None)
+    width = 1.0 if scale is None else check_number("marginal_scale", scale, above=0)
+    return _generalized(name, width, None)
 
 
 def _conditional(
@@ -214,8 +246,9 @@ def _generalized(name: str, scale: float, exponent: float | None) -> Generalized
         raise ValueError("conditional='generalized_normal' needs its exponent=, such as 3.")
     if own is not None and exponent is not None:
         raise ValueError(f"exponent={exponent!r} belongs to 'generalized_normal': {name!r} has exponent {own:g}.")
+    check_number("scale", scale, above=0, why="it is the width of a distribution")
     width = scale * np.sqrt(2) if name == "normal" else scale
-    return GeneralizedNormal(float(exponent if own is None else own), float(width))  # type: ignore[arg-type]
+    return GeneralizedNormal(exponent if own is None else own, float(width))  # type: ignore[arg-type]
 
 
 def _generator(given: int | torch.Generator) -> torch.Generator:

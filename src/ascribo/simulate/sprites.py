@@ -17,7 +17,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ..support.compute import check_memory
+from ..support.compute import check_memory, resolve_device
+from ..support.numbers import check_integer
 
 __all__ = ["FACTORS", "Sprites", "sprites"]
 
@@ -99,7 +100,8 @@ class Sprites:
         """
         where = self.stamps.device
         draws = torch.Generator(where).manual_seed(generator) if isinstance(generator, int) else generator
-        return self.factors(torch.randint(len(self), (count,), generator=draws, device=where))
+        size = (check_integer("count", count, 0),)
+        return self.factors(torch.randint(len(self), size, generator=draws, device=where))
 
     def render(self, factors: Tensor | ArrayLike) -> Tensor:
         """Images of factors, (..., 5) -> (..., 1, 64, 64) float32 of 0 and 1, where the sprites are."""
@@ -148,6 +150,11 @@ class Sprites:
         for _, images in self.batches(batch_size):
             with torch.no_grad():
                 part = encode(images).detach().float().cpu()
+            if part.ndim != 2 or len(part) != len(images):
+                raise ValueError(
+                    f"encode: for {len(images)} images it returned shape {tuple(part.shape)}; expected "
+                    f"({len(images)}, dimension)."
+                )
             if not parts:
                 bytes_of_all = 4 * len(self) * part[0].numel()
                 check_memory(bytes_of_all, "cpu", f"codes of all {len(self):,} images", "a sample of factors")
@@ -209,7 +216,7 @@ def sprites(device: str | torch.device = "cpu") -> Sprites:
     b = (np.cos(turn) * v - np.sin(turn) * u) / (RADIUS * scale)
     inside = np.stack([outline(a, b) for outline in OUTLINES])
     stamps = np.pad(inside.reshape(-1, STAMP, STAMP), ((0, 0), (0, 1), (0, 1)))
-    return Sprites(torch.from_numpy(stamps.astype(np.uint8)).to(device))
+    return Sprites(torch.from_numpy(stamps.astype(np.uint8)).to(resolve_device(device)))
 
 
 Coordinates = TypeVar("Coordinates", np.ndarray, Tensor)

@@ -13,8 +13,8 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
-from .. import kernels
 from ..kernels.similarity_terms import Similarity
+from ..networks.alignment_uniformity import alignment_uniformity, weighted_loss
 from ..networks.encoders import MLP
 from ..networks.model_stack import Embedder
 from ..networks.outputs import Output, Sphere, Unbounded
@@ -58,10 +58,8 @@ def best_temperature(process: Process, similarity: Similarity, batch_size: int =
 
     def loss(log_temperature: float) -> float:
         factor = similarity.rescale(float(np.exp(log_temperature)))
-        aligned = similarity.rowwise(latents * factor, positives * factor)
-        terms = ((similarity, slice(0, process.dim)),)
-        uniform = kernels.log_sum_exp(latents * factor, latents * factor, terms)
-        return float((torch.logaddexp(uniform, aligned) - aligned).mean())
+        z, near = latents * factor, positives * factor
+        return float(sum(alignment_uniformity(z, near, z, similarity, count_positive=True)))
 
     found = minimize_scalar(loss, bounds=TEMPERATURES, method="bounded", options={"xatol": 0.02})
     return float(np.exp(found.x))  # type: ignore[attr-defined]
@@ -121,7 +119,6 @@ class ProcessSource:
         self._module = MLP(tuple(widths), limit="none").build(first.channels, first.dim)
         self._embedder = Embedder(self._module, {"latents": Time(dim=first.dim)})
         self._names = [name for name, _ in self._module.named_parameters()]
-        self._terms = ((similarity, slice(0, first.dim)),)
         self._factor = similarity.rescale(self.temperature)
         self._mixing = None
         if all(isinstance(process.mixing, LeakyMixing) for process in processes):
@@ -134,13 +131,14 @@ class ProcessSource:
         self._middle = latents.mean((0, 1)) if free else torch.zeros(first.dim, device=device)
         self._spread = latents.std((0, 1)) if free else torch.ones(first.dim, device=device)
 
-    def initial(self) -> dict[str, Tensor]:
-        """The parameters before training: orthogonal weights, and what the output learns.
+    def initial(self, fresh: bool = False) -> dict[str, Tensor]:
+        """The parameters before training: orthogonal weights, and what the output learns; or those of `start`,
+        unless `fresh` ones are asked for.
 
         On a sphere the last layer is set so that outputs begin with mean 0 and the same spread in all directions: a
         mean costs next to nothing under a wide kernel, and would stay.
         """
-        if self._start is not None:
+        if self._start is not None and not fresh:
             return {name: value.detach().clone() for name, value in self._start.items()}
         seeds = [seed for (seed,) in self.seeds]
         parameters = self._embedder.initial(self._module, seeds)
@@ -184,23 +182,21 @@ class ProcessSource:
             error = (z - target.flatten(1, 2)).square().mean((1, 2))
             return Loss(error.sum(), nothing, error.detach()[:, None], z.new_zeros(models))
         alignment, uniformity = self.terms(z.split(size, 1))
-        total = 2 * ((1 - self.alpha) * alignment + self.alpha * uniformity)
-        contrast = (alignment + uniformity).detach()[:, None]
+        total = 2 * weighted_loss(alignment, uniformity, self.alpha)
+        compared = self.negatives if isinstance(self.negatives, int) else size
+        contrast = (alignment + uniformity + np.log(compared)).detach()[:, None]  # InfoNCE: chance is log N
         return Loss(total.sum(), contrast, nothing, z.new_zeros(models))
 
     def terms(self, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """The two terms of the contrastive loss of each model, whose sum is InfoNCE, at temperature 1.
+        """Alignment and uniformity (`alignment_uniformity`) of each model, ψ being divided by the temperature.
 
         rows : embeddings (model, B, dim) of references, positives and, if they are their own, negatives.
-        Returns the alignment -E ψ(z, z̃) and the uniformity E log Σ exp ψ(z, z⁻).
         """
         reference, positive, *own = (row * self._factor for row in rows)
         negatives = own[0] if own else reference[:, : self.negatives if isinstance(self.negatives, int) else None]
-        aligned = self.similarity.rowwise(reference, positive)
-        uniform = kernels.log_sum_exp(reference, negatives, self._terms)
-        if self.count_positive:
-            uniform = torch.logaddexp(uniform, aligned) - np.log1p(1 / negatives.shape[1])  # chance stays log N
-        return -aligned.mean(-1), uniform.mean(-1)
+        return alignment_uniformity(
+            reference, positive, negatives, self.similarity, count_positive=self.count_positive
+        )
 
     def embed(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Embedding (model, B, dim) of observations (model, B, channel) as batches have them, whitened."""

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo.networks.alignment_uniformity import alignment_uniformity, weighted_loss
 from experiments.images import scenes, sprites
 from experiments.images.augmentations import augment
 from experiments.images.pair_source import ImageSource, train_within
@@ -14,20 +13,6 @@ from experiments.images.sprite_scores import SIZES, score_codes
 from experiments.shared.image_networks import TileVAE
 
 GRID = asc.simulate.sprites()
-
-
-def test_terms_of_the_loss_by_their_definition():
-    rng = torch.Generator().manual_seed(0)
-    z, positive = torch.randn(2, 8, 3, generator=rng), torch.randn(2, 8, 3, generator=rng)
-    apart = (z[:, :, None] - z[:, None]).abs().sum(-1)
-    aligned, uniform = alignment_uniformity(z, positive, asc.Lp(1))
-    torch.testing.assert_close(aligned, (z - positive).abs().sum(-1).mean(1))
-    torch.testing.assert_close(uniform, torch.exp(-apart).mean(2).log().mean(1))
-    _, uniform = alignment_uniformity(z, positive, asc.Lp(1), "independent")
-    halves = torch.exp(-apart[:, :4, 4:])
-    wanted = torch.cat([halves.mean(2).log(), halves.mean(1).log()], 1).mean(1)
-    torch.testing.assert_close(uniform, wanted)
-    torch.testing.assert_close(weighted_loss(aligned, uniform, 0.9), 0.9 * uniform + 0.1 * aligned)
 
 
 def test_divergence_from_a_laplace_distribution_is_its_integral():
