@@ -8,8 +8,10 @@ be had here: simulated tracks stand in, so those two tables are not comparable n
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from scipy.stats import spearmanr
 
 from ascribo import figures, simulate
 from ascribo.support.compute import resolve_device
+from ascribo.support.files import write_atomically
 from ascribo.support.progress import say
 from experiments.images.sprite_models import DATA, Encoders, sample_pairs, train_models
 from experiments.images.sprite_scores import (
@@ -31,7 +34,7 @@ from experiments.images.sprite_scores import (
     score_encoder,
 )
 from experiments.shared.results import write_json
-from experiments.shared.rows import Case, Row
+from experiments.shared.rows import Case, Row, row_files
 from experiments.shared.runner import Plan, experiment
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ FULL = {
 training, of all stacks together; each has its share. whole_grid : encode every image once, and look codes up.
 points, pairs, samples, fitted, dci : see `score_encoder` and `score_dci`. dci_seeds : models of a kind that DCI is
 computed of. workers : processes that compute scores."""
+TAKES = "30 minutes of training on an H200 (`budget`), then scores on 8 cores for about as long"
 QUICK = {
     **{"data": ("LAP", "continuous tracks"), "alphas": (0.5, 0.99), "seeds": range(1), "baseline_seeds": range(1)},
     **{"steps": 3, "batch_size": 8, "points": 20, "pairs": 2, "samples": 200, "fitted": 100, "dci": 0},
@@ -114,27 +118,58 @@ def cases(plan: Plan) -> Sequence[Case]:
 def _rows(
     wanted: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
 ) -> tuple[list[Row], int]:
-    """Train one stack after the other, and score all models at the end: a GPU is then not kept waiting."""
-    grid = simulate.sprites(resolve_device(device))
-    rows, waiting = [], []
-    for case in wanted:
+    """Train one stack after the other, and score all models at the end: a GPU is then not kept waiting.
+
+    The row and the codes of a stack are kept in `state` when it is trained, its scores when they are there.
+    """
+    if fresh:
+        shutil.rmtree(state, ignore_errors=True)
+    files, grid, there = row_files(wanted, state), simulate.sprites(resolve_device(device)), 0
+    for case, file in zip(wanted, files, strict=True):
+        if file.exists():
+            there += 1
+            continue
         row, codes = _train(grid, **case)
-        say(f"{row['data']} {row['kind']}: {row['steps']} steps, {row['seconds']:.0f} s", enabled=progress)
-        rows.append(row)
         if codes is not None:
-            waiting += [(model, codes[:, k], case) for k, model in enumerate(row["models"])]
+            write_atomically(_codes(file), lambda path, codes=codes: _save(path, codes))
+        write_json(file, row)
+        say(f"{row['data']} {row['kind']}: {row['steps']} steps, {row['seconds']:.0f} s", enabled=progress)
     del grid
-    workers = wanted[0]["workers"]
-    for slow in (False, True):  # what was found is kept before the slowest score is begun
-        some = [one for one in waiting if not slow or (one[2]["dci"] and one[0]["seed"] < one[2]["dci_seeds"])]
-        scored: Any = Parallel(n_jobs=workers, max_nbytes=None)(
-            delayed(score_dci if slow else score_codes)(codes, **{key: case[key] for key in COUNTS})
-            for _, codes, case in some
-        )
-        for (model, _, _), found in zip(some, scored, strict=True):
-            model["scores"] = {**model.get("scores", {}), **found}
-        write_json(state / "rows.json", rows)
-    return rows, 0
+    rows: list[Row] = [json.loads(file.read_text()) for file in files]
+    for score in (score_codes, score_dci):  # what was found is kept before the slowest score is begun
+        for row, file, case in zip(rows, files, wanted, strict=True):
+            if _codes(file).exists():
+                _score(score, row, np.load(_codes(file), mmap_mode="r"), case)
+                write_json(file, row)
+    return rows, there
+
+
+def _codes(file: Path) -> Path:
+    """Where the codes of a stack are kept, beside its row."""
+    return file.with_suffix(".npy")
+
+
+def _save(path: Path, codes: np.ndarray) -> None:
+    with path.open("wb") as out:
+        np.save(out, codes)
+
+
+def _score(score: Callable[..., dict[str, float]], row: Row, codes: np.ndarray, case: Case) -> None:
+    """Add to the models of a row the scores that they do not have yet, over processes."""
+    slow, counts = score is score_dci, {key: case[key] for key in COUNTS}
+    if slow and not case["dci"]:
+        return
+    todo = [
+        (k, model)
+        for k, model in enumerate(row["models"])
+        if ("DCI" if slow else "MIG") not in model.get("scores", {})
+        and (not slow or model["seed"] < case["dci_seeds"])
+    ]
+    found: Any = Parallel(n_jobs=case["workers"], max_nbytes=None)(
+        delayed(score)(np.ascontiguousarray(codes[:, k]), **counts) for k, _ in todo
+    )
+    for (_, model), scores in zip(todo, found, strict=True):
+        model["scores"] = {**model.get("scores", {}), **scores}
 
 
 def _train(grid: simulate.Sprites, **case: Any) -> tuple[Row, np.ndarray | None]:

@@ -61,6 +61,7 @@ TRAINING = {
         "width": 30,
     },
     **{"last_steps": 1_000, "last_batch_size": 6_144, "last_learning_rate": 3e-4, "supervised_steps": 600},
+    "last_negatives": "references",
 }
 """What cases share: latents; mixings, and those of rows that should not be identified, whose MCC is a matter of
 luck (0.73 ± 0.06 for random rotations of five latents) and needs more of them to be known; encoders of the first
@@ -68,10 +69,10 @@ mixing; training steps, references in each, learning rate, hidden units for each
 same of the last steps; and training steps of the supervised encoder (0: none).
 
 All rows are trained alike: first at the temperature at which InfoNCE is least (`best_temperature`), in batches of
-2,048; then at the model's own, in the papers' batches of 6,144 and at a small rate. On a sphere the model's own is
-1, which is far too wide for close pairs: from random weights it takes the papers' 300,000 steps, and from a
-solution at another temperature a thousand. The papers: 300,000 steps of 6,144 references, six hidden layers of up
-to 50 units a latent, a constant learning rate of 1e-4, nothing else."""
+2,048; then at the model's own, in the papers' batches of 6,144 and at a small rate, with the negatives that
+`last_negatives` says. On a sphere the model's own is 1, which is far too wide for close pairs: from random weights
+it takes the papers' 300,000 steps, and from a solution at another temperature a thousand. The papers: 300,000 steps
+of 6,144 references, six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4, nothing else."""
 
 
 @dataclass(frozen=True)
@@ -177,14 +178,15 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
         negatives="references" if setting.larger == 1 else case["batch_size"],
         **common,
     )
-    early = found
+    early, negatives = found, case["last_negatives"]
     if case["last_steps"]:
         found = invert_process(
             processes,
             steps=setting.last * case["last_steps"],
             batch_size=case["last_batch_size"],
             learning_rate=case["last_learning_rate"],
-            temperature=1.0 if similarity.on_sphere else early.temperature,
+            temperature=1.0 if similarity.on_sphere else best_temperature(first, similarity, negatives=negatives),
+            negatives=negatives,
             start=early,
             **common,
         )

@@ -128,5 +128,11 @@ def test_an_experiment_is_told_what_was_asked(tmp_path, monkeypatch, capsys):
     Experiment.FULL = {"layers": (3, 2)}
     assert main(["reproduce", "inversion", "--layers", "2", "--quiet", "--out", str(tmp_path)]) == 0
     assert asked["layers"] == [2]
+    capsys.readouterr()
+    Experiment.TAKES = "a minute on a GPU"
+    assert main(["reproduce", "inversion", "permutation", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert [f"{name}: a minute on a GPU" in said.err for name in ("inversion", "permutation")] == [True, True]
+    assert "the same command goes on" in said.err and said.out.count("What came out") == 2
     (tmp_path / "file").write_text("")
     assert main(["reproduce", "box", "--out", str(tmp_path / "file")]) == 2

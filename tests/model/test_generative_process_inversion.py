@@ -142,6 +142,8 @@ def test_the_best_temperature_has_the_least_loss():
         return (pull + torch.logaddexp(push, -pull)).mean()
 
     assert loss(found) < loss(found / 1.5) and loss(found) < loss(found * 1.5)
+    matched = best_temperature(made, SquaredL2(), negatives="independent")
+    assert matched == pytest.approx(2 * 0.05**2 * 12, rel=0.15)  # that of the pairs, latents having variance 1 / 12
 
 
 def test_outputs_keep_the_variance_they_start_with(laplace):

@@ -204,22 +204,29 @@ def attribute(
 
 
 def reproduce(
-    name: str, quick: bool, out: str, jobs: int, fresh: bool, progress: bool, layers: list[int] | None = None
+    names: list[str], quick: bool, out: str, jobs: int, fresh: bool, progress: bool, layers: list[int] | None = None
 ) -> None:
-    """`ascribo reproduce`. layers : of the mixings of a generative process, where the experiment has them."""
-    experiment = find_experiment(name)
+    """`ascribo reproduce`. layers : of the mixings of a generative process, where the experiment has them.
+
+    What is wrong with any experiment's options, and how long each takes, is said before the first is begun.
+    """
+    experiments = {name: find_experiment(name) for name in names}
     if Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out} is a file: pass the path of a folder.")
     check_writable(out)
-    if layers is not None and "layers" not in getattr(experiment, "FULL", {}):
-        raise ValueError(f"--layers: {name} has no mixing with layers; inversion and permutation have.")
+    for name, experiment in experiments.items():
+        if layers is not None and "layers" not in getattr(experiment, "FULL", {}):
+            raise ValueError(f"--layers: {name} has no mixing with layers; inversion and permutation have.")
+        if not quick and (takes := getattr(experiment, "TAKES", None)):
+            say(f"{name}: {takes}. If it is stopped, the same command goes on.", enabled=progress)
     chosen = {} if layers is None else {"layers": layers}
-    result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress, **chosen)
-    for title, table in experiment.tables(result).items():
-        print_table(table, title)
-    print_line()
-    for path in sorted(Path(out).glob(f"{name}.*")):
-        print_line(str(path))
+    for name, experiment in experiments.items():
+        result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress, **chosen)
+        for title, table in experiment.tables(result).items():
+            print_table(table, title)
+        print_line()
+        for path in sorted(Path(out).glob(f"{name}.*")):
+            print_line(str(path))
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:

@@ -129,7 +129,13 @@ def _reproduce(reproduce: argparse.ArgumentParser) -> None:
     if known:
         reproduce.formatter_class = argparse.RawDescriptionHelpFormatter
         reproduce.epilog = "experiments:\n" + "\n".join(f"  {name:<19}{what}" for name, what in known.items())
-    reproduce.add_argument("name", metavar="NAME", choices=list(known) or None, help="name of the experiment")
+    reproduce.add_argument(
+        "names",
+        metavar="NAME",
+        nargs="+",
+        choices=list(known) or None,
+        help="name of the experiment; several run one after the other",
+    )
     reproduce.add_argument("--quick", action="store_true", help="a short version")
     reproduce.add_argument("--out", default="results", metavar="FOLDER", help="folder to write to (%(default)s)")
     reproduce.add_argument(

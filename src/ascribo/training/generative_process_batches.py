@@ -36,7 +36,9 @@ GAIN = 1.4
 """Of the orthogonal initial weights: signals keep their size through GELU layers."""
 
 
-def best_temperature(process: Process, similarity: Similarity, batch_size: int = PAIRS) -> float:
+def best_temperature(
+    process: Process, similarity: Similarity, batch_size: int = PAIRS, negatives: str = "references"
+) -> float:
     """The temperature at which InfoNCE is least for the latents themselves, from where training starts.
 
     The latents are divided by their standard deviation, unless they are on a sphere. A model whose outputs have
@@ -45,6 +47,8 @@ def best_temperature(process: Process, similarity: Similarity, batch_size: int =
     no negatives as near as the positives.
 
     batch_size : references, each of which is also a negative; more than 1,024 are not needed to know it.
+    negatives : "independent": as many other latents instead. Then it is that of the pairs' own distribution, if the
+        similarity matches it.
 
     >>> import ascribo as asc
     >>> pairs = asc.simulate.process("sphere", dim=3, concentration=8.0)
@@ -52,14 +56,15 @@ def best_temperature(process: Process, similarity: Similarity, batch_size: int =
     0.1
     """
     latents, positives = process.sample_pairs((1, min(batch_size, PAIRS)), 0)
+    others = latents if negatives == "references" else process.sample((1, min(batch_size, PAIRS)), 1)
     if not similarity.on_sphere:
         spread = latents.std(1, keepdim=True)
-        latents, positives = latents / spread, positives / spread
+        latents, positives, others = latents / spread, positives / spread, others / spread
 
     def loss(log_temperature: float) -> float:
         factor = similarity.rescale(float(np.exp(log_temperature)))
-        z, near = latents * factor, positives * factor
-        return float(sum(alignment_uniformity(z, near, z, similarity, count_positive=True)))
+        drawn = (latents * factor, positives * factor, others * factor)
+        return float(sum(alignment_uniformity(*drawn, similarity, count_positive=True)))
 
     found = minimize_scalar(loss, bounds=TEMPERATURES, method="bounded", options={"xatol": 0.02})
     return float(np.exp(found.x))  # type: ignore[attr-defined]

@@ -5,7 +5,17 @@ import pytest
 from experiments.inversion import affine, dimensions, permutation
 from experiments.inversion.models import make_process
 
-TINY = dict(dim=3, seeds=2, steps=30, batch_size=64, width=8, last_steps=10, last_batch_size=64)
+TINY = dict(
+    dim=3,
+    mixings=2,
+    unidentified_mixings=3,
+    encoders=2,
+    steps=30,
+    batch_size=64,
+    width=8,
+    last_steps=10,
+    last_batch_size=64,
+)
 TINY |= dict(device="cpu", progress=False)
 
 
@@ -15,8 +25,10 @@ def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
     assert [row["setting"] for row in result["rows"]] == [module.SETTINGS[k].name for k in chosen]
     for row, k in zip(result["rows"], chosen, strict=True):
         assert row["printed"] == module.SETTINGS[k].printed[3]
-        assert len(row["r2"]) == len(row["mcc"]) == len(row["supervised"]["r2"]) == 2
-        assert row["diagnosis"]["seeds"] == 2 and len(row["before_the_last_steps"]["r2"]) == 2
+        assert row["mixing"] == ([0, 1, 0] if row["identified"] else [0, 1, 2, 0])
+        assert len(row["r2"]) == len(row["mcc"]) == len(row["mixing"]) == len(row["before_the_last_steps"]["r2"])
+        assert len(row["supervised"]["r2"]) == 2
+        assert row["diagnosis"]["seeds"] == 2  # encoders of the same mixing
     (table,) = module.tables(result).values()
     assert len(table) == len(chosen) and (tmp_path / f"{result['experiment']}.png").exists()
 
@@ -66,7 +78,9 @@ def test_verdicts():
 
 
 def test_a_wide_model_is_trained_in_two_stages(tmp_path):
-    small = dict(dim=3, seeds=1, steps=300, batch_size=256, width=16, supervised_steps=0, last_batch_size=256)
+    small = dict(
+        dim=3, mixings=1, encoders=1, steps=300, batch_size=256, width=16, supervised_steps=0, last_batch_size=256
+    )
     small |= dict(layers=[2], last_steps=30, device="cpu", progress=False)
     (sphere,) = affine.run(tmp_path, settings=[3], **small)["rows"]
     assert sphere["r2"][0] > 0.98 and sphere["temperatures"][0] < 0.2 and sphere["temperatures"][1] == 1
