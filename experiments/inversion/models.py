@@ -50,18 +50,9 @@ CONDITIONALS: dict[str, dict[str, Any]] = {
 MARGINALS = {"Uniform": {}, "Normal(1)": {"marginal": "normal"}, "Laplace(1)": {"marginal": "laplace"}}
 SIMILARITIES: dict[str, Any] = {"vMF": "dot", "Normal": "squared_l2", "Laplace": Lp(1), "GenNorm(3)": Lp(3)}
 TRAINING = {
-    **{
-        "dim": 10,
-        "mixings": 5,
-        "unidentified_mixings": 5,
-        "encoders": 3,
-        "steps": 4_000,
-        "batch_size": 2048,
-        "learning_rate": 1e-2,
-        "width": 30,
-    },
-    **{"last_steps": 1_000, "last_batch_size": 6_144, "last_learning_rate": 3e-4, "supervised_steps": 600},
-    "last_negatives": "references",
+    **{"dim": 10, "mixings": 5, "unidentified_mixings": 5, "encoders": 3, "width": 30},
+    **{"steps": 4_000, "batch_size": 2048, "learning_rate": 1e-2, "supervised_steps": 600},
+    **{"last_steps": 1_000, "last_batch_size": 6_144, "last_learning_rate": 3e-4, "last_negatives": "references"},
 }
 """What cases share: latents; mixings, and those of rows that should not be identified, whose MCC is a matter of
 luck (0.73 ± 0.06 for random rotations of five latents) and needs more of them to be known; encoders of the first
@@ -72,7 +63,7 @@ All rows are trained alike: first at the temperature at which InfoNCE is least (
 2,048; then at the model's own, in the papers' batches of 6,144 and at a small rate, with the negatives that
 `last_negatives` says. On a sphere the model's own is 1, which is far too wide for close pairs: from random weights
 it takes the papers' 300,000 steps, and from a solution at another temperature a thousand. The papers: 300,000 steps
-of 6,144 references, six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4, nothing else."""
+of 6,144 references, six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4."""
 
 
 @dataclass(frozen=True)
