@@ -1,8 +1,11 @@
-"""Many latents: how far a matched model finds 10, 20 and 50 of them.
+"""Many latents: how far a matched model finds 10, 20, 50 and 100 of them.
 
 Not in the papers' tables. Latents uniform on a sphere, von Mises-Fisher pairs, and a model that matches both
-(Zimmermann et al. 2021, theorem 2). The mixing has two layers, as in Zimmermann et al. (2020). The concentration is
-20 for each latent: wider pairs tell too little in many dimensions.
+(Zimmermann et al. 2021, theorem 2). The mixing has two layers, as in Zimmermann et al. (2020).
+
+The pairs of every number of latents share the same information, about half of what a batch can tell (log 4,096 is
+8.3 nats): if they share more, observations as they are already tell most positives from all negatives, and next to
+nothing is left to learn from. Negatives are independent, so that the pairs' own temperature has the least loss.
 """
 
 from __future__ import annotations
@@ -13,12 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq, minimize_scalar
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from ascribo import figures
 from ascribo.model.generative_process_inversion import invert_process
-from ascribo.simulate.generative_process import process
+from ascribo.networks.alignment_uniformity import alignment_uniformity
+from ascribo.simulate.generative_process import Process, process
 from ascribo.spaces.similarities import Dot
-from ascribo.training.generative_process_batches import best_temperature
+from ascribo.training.generative_process_batches import ProcessSource
+from experiments.inversion.theory import sphere_limit
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, combinations, experiment, one_by_one
 
@@ -28,23 +36,58 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "QUICK", "cases", "draw", "run", "tables"]
 
 FULL = {
-    **{"dims": (10, 20, 50), "seeds": 2, "layers": 2, "concentration_per_latent": 20.0, "width": 20},
+    **{"dims": (10, 20, 50, 100), "seeds": 2, "layers": 2, "information": 4.5, "width": 20},
     **{"steps": 6_000, "batch_size": 4096, "learning_rate": 5e-3, "pieces": 3},
 }
-"""pieces : the steps are taken in that many runs, each from where the last one ended, and scored after each. The
-last one has the model's own temperature, and a tenth of the learning rate."""
-TAKES = "about 2 minutes on an H200, hours on two cores"
-QUICK = {"dims": (3, 6), "seeds": 1, "steps": 600, "batch_size": 512, "learning_rate": 1e-2}
+"""information : that a latent and its positive share, in nats. width : hidden units for each latent, in each of
+three layers. pieces : the steps are taken in that many runs, each from where the last one ended, and scored after
+each. The last one has a tenth of the learning rate."""
+TAKES = "about 6 minutes on an H200, most of them for 100 latents; days on two cores"
+QUICK = {"dims": (3, 6), "seeds": 1, "information": 3.0, "steps": 600, "batch_size": 512, "learning_rate": 1e-2}
 
 
 def cases(plan: Plan) -> list[Case]:
     return combinations(plan, (*[key for key in FULL if key != "dims"], "device"), dim="dims")
 
 
+def concentration(dim: int, information: float) -> float:
+    """κ of von Mises-Fisher pairs, uniform on a sphere, that share so much information, in nats.
+
+    >>> round(concentration(10, 2.4845), 2), round(concentration(50, 4.5), 1)
+    (10.0, 24.2)
+    """
+    return float(brentq(lambda kappa: -sphere_limit(dim, kappa) - information, 1e-3, 1e4))
+
+
+def to_learn(made: Process, negatives: str, batch_size: int = 4096) -> float:
+    """How much lower the InfoNCE of the latents is than that of whitened observations, in nats, at the temperature
+    that is best for each: what an encoder can be trained by.
+
+    made : on a sphere. negatives : "references" of the batch, each with itself too, or "independent" ones.
+
+    >>> close, wide = (process("sphere", dim=50, concentration=kappa, layers=2) for kappa in (1000, 25))
+    >>> round(to_learn(close, "references", 1024), 1), round(to_learn(wide, "independent", 1024), 1)
+    (0.1, 2.1)
+    """
+    drawn = [*made.sample_pairs((1, batch_size), 1), made.sample((1, batch_size), 2)]
+    source = ProcessSource([made], [0], widths=(1,), similarity=Dot())
+    losses = []
+    for rows in (drawn, [normalize(source.observe(row), dim=-1) for row in drawn]):
+        reference, positive, other = rows
+        far = reference if negatives == "references" else other
+
+        def loss(log_kappa: float, rows: tuple[Tensor, ...] = (reference, positive, far)) -> float:
+            own = (float(np.exp(log_kappa / 2)) * row for row in rows)
+            return float(sum(alignment_uniformity(*own, Dot(), count_positive=True)))
+
+        losses.append(minimize_scalar(loss, bounds=(-1.0, 8.5), method="bounded").fun)  # type: ignore[attr-defined]
+    return float(losses[1] - losses[0])
+
+
 def measure(**case: Any) -> Row:
     """Train and score the models of one number of latents."""
     dim, began, curve, found = case["dim"], time.monotonic(), [], None
-    kappa = case["concentration_per_latent"] * dim
+    kappa = concentration(dim, case["information"])
     first = process("sphere", dim=dim, concentration=kappa, layers=case["layers"])
     processes = [first.with_seed(seed) for seed in range(case["seeds"])]
     for piece in range(case["pieces"]):
@@ -53,7 +96,8 @@ def measure(**case: Any) -> Row:
             processes,
             similarity="dot",
             output="sphere",
-            temperature=1 / kappa if last else best_temperature(first, Dot()),
+            temperature=1 / kappa,
+            negatives="independent",
             steps=case["steps"] // case["pieces"],
             batch_size=case["batch_size"],
             learning_rate=case["learning_rate"] / (10 if last else 1),
@@ -65,7 +109,14 @@ def measure(**case: Any) -> Row:
         curve.append(found.scores["r2"].tolist())
     assert found is not None
     scores = {name: found.scores[name].tolist() for name in ("r2", "mcc", "identity_r2")}
-    return {**case, **scores, "r2_of_pieces": curve, "seconds": round(time.monotonic() - began, 1)}
+    return {
+        **case,
+        **scores,
+        "concentration": kappa,
+        "to_learn": to_learn(first, "independent"),
+        "r2_of_pieces": curve,
+        "seconds": round(time.monotonic() - began, 1),
+    }
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
@@ -74,6 +125,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     rows = [
         {
             "latents": row["dim"],
+            "κ": f"{row['concentration']:.1f}" if "concentration" in row else "",
             "identity R²": percent(row["identity_r2"]),
             "R²": percent(row["r2"]),
             "after each piece": ", ".join(percent(own) for own in row["r2_of_pieces"]),
