@@ -109,7 +109,8 @@ def render_scenes(
     that an interrupted rendering goes on; one that was damaged is rendered again.
 
     shard : images in a file. n_jobs : processes. side, samples : see `render_scene`.
-    seconds : after which no further shards are begun; what is there by then is returned, and a later call goes on.
+    seconds : after which no further shards are begun, but for the first ones; what is there by then is returned,
+        and a later call goes on.
 
     >>> import tempfile
     >>> from importlib.util import find_spec
@@ -126,7 +127,7 @@ def render_scenes(
         shown.advance(len(files) - len(missing))
         each, began = max(1, n_jobs) * 2, time.monotonic()
         for first in range(0, len(missing), each):
-            if seconds is not None and time.monotonic() - began > seconds:
+            if first and seconds is not None and time.monotonic() - began > seconds:
                 break
             some = missing[first : first + each]
             in_processes(_render_shard, some, n_jobs)
