@@ -56,7 +56,8 @@ def concentration(dim: int, information: float) -> float:
     >>> round(concentration(10, 2.4845), 2), round(concentration(50, 4.5), 1)
     (10.0, 24.2)
     """
-    return float(brentq(lambda kappa: -sphere_limit(dim, kappa) - information, 1e-3, 1e4))
+    found: Any = brentq(lambda kappa: -sphere_limit(dim, kappa) - information, 1e-3, 1e4)
+    return float(found)
 
 
 def to_learn(made: Process, negatives: str, batch_size: int = 4096) -> float:
@@ -69,19 +70,26 @@ def to_learn(made: Process, negatives: str, batch_size: int = 4096) -> float:
     >>> round(to_learn(close, "references", 1024), 1), round(to_learn(wide, "independent", 1024), 1)
     (0.1, 2.1)
     """
-    drawn = [*made.sample_pairs((1, batch_size), 1), made.sample((1, batch_size), 2)]
+    latents, positives = made.sample_pairs((1, batch_size), 1)
+    others = latents if negatives == "references" else made.sample((1, batch_size), 2)
     source = ProcessSource([made], [0], widths=(1,), similarity=Dot())
-    losses = []
-    for rows in (drawn, [normalize(source.observe(row), dim=-1) for row in drawn]):
-        reference, positive, other = rows
-        far = reference if negatives == "references" else other
+    observed = [normalize(source.observe(row), dim=-1) for row in (latents, positives, others)]
+    return _least_loss(*observed) - _least_loss(latents, positives, others)
 
-        def loss(log_kappa: float, rows: tuple[Tensor, ...] = (reference, positive, far)) -> float:
-            own = (float(np.exp(log_kappa / 2)) * row for row in rows)
-            return float(sum(alignment_uniformity(*own, Dot(), count_positive=True)))
 
-        losses.append(minimize_scalar(loss, bounds=(-1.0, 8.5), method="bounded").fun)  # type: ignore[attr-defined]
-    return float(losses[1] - losses[0])
+def _least_loss(reference: Tensor, positive: Tensor, negative: Tensor) -> float:
+    """InfoNCE of points on a sphere, less log N, at the temperature at which it is least."""
+
+    def loss(log_kappa: float) -> float:
+        size = float(np.exp(log_kappa / 2))
+        return float(
+            sum(
+                alignment_uniformity(size * reference, size * positive, size * negative, Dot(), count_positive=True)
+            )
+        )
+
+    found: Any = minimize_scalar(loss, bounds=(-1.0, 8.5), method="bounded")
+    return float(found.fun)
 
 
 def measure(**case: Any) -> Row:
