@@ -5,6 +5,8 @@ import time
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 import ascribo as asc
 from ascribo.cli.main import main
@@ -42,8 +44,15 @@ def test_a_running_fit_is_followed(tmp_path, monkeypatch, capsys):
     table = progress_of(tmp_path)
     assert table is not None and table["seeds"].tolist() == [1] and table["steps"].tolist() == [50]
     assert table["λ"].tolist() == [0.5] and np.isfinite(table["loss"]).all() and table["age"][0] < 60
+    # the steps are fixed, and yet there are bits on held-out time, and the time left of both seeds
+    assert table["of"].tolist() == [300] and table["measured on"].tolist() == ["held-out time"]
+    assert -1 < table["bits"][0] < 1  # noise tells nothing
+    facts = safe_open(next((tmp_path / ".checkpoint").glob("seeds-*")), "np").metadata()
+    speed = float(facts["seconds_per_step"])
+    assert 1e-5 < speed < 10 and table["left"][0] == pytest.approx(550 * speed - table["age"][0], abs=0.1)
     assert main(["watch", str(tmp_path), "--once"]) == 0
-    assert "steps" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("steps", "300", "held-out time", "left"))
 
     def finish():
         time.sleep(0.3)
@@ -55,3 +64,33 @@ def test_a_running_fit_is_followed(tmp_path, monkeypatch, capsys):
     assert main(["watch", str(tmp_path), "--every", "0.05"]) == 0
     other.join()
     assert "done" in capsys.readouterr().out
+
+
+def test_to_look_changes_no_number(tmp_path, monkeypatch):
+    """Held-out bits that are measured for those who look leave the training as it is."""
+    X = np.random.default_rng(0).normal(size=(400, 4))
+    fits = []
+    for seconds in (0.0, 1e9):
+        monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", seconds)
+        model = asc.ContrastiveEmbedding(
+            {"rest": asc.Time(1)}, seeds=1, steps=200, batch_size=32, encoder=asc.MLP((8,)), n_jobs=1,
+            checkpoint=tmp_path / str(seconds), progress=False, random_state=0,
+        )  # fmt: skip
+        fits.append(model.fit(X))
+    looked, not_looked = (fit.model_.parameters for fit in fits)
+    assert looked.keys() == not_looked.keys()
+    assert all(np.array_equal(looked[name], not_looked[name]) for name in looked)
+    assert "held_out" not in fits[0].history_  # no curve: the bits decide nothing
+
+
+def test_files_of_an_older_version_are_shown(tmp_path):
+    curve = np.zeros((3, 1), dtype=np.float32)
+    tensors = {"curve.infonce": curve[..., None], "curve.mse": curve[..., None], "curve.lambda": curve}
+    (tmp_path / ".checkpoint").mkdir()
+    save_file(
+        tensors, tmp_path / ".checkpoint" / "seeds-0.safetensors", metadata={"ascribo": "checkpoint", "done": "3"}
+    )
+    table = progress_of(tmp_path)
+    assert table is not None and table["steps"].tolist() == [3]
+    assert table[["of", "bits", "left"]].isna().to_numpy().all()
+    assert main(["watch", str(tmp_path), "--once"]) == 0

@@ -129,3 +129,15 @@ def test_what_is_said_is_text(capsys):
     say("channel \x1b[31mred\nsecond line")
     say("nothing", enabled=False)
     assert capsys.readouterr() == ("", "channel \\x1b[31mred\nsecond line\n")
+
+
+def test_a_note_is_made_only_when_it_is_shown_and_later_rounds_count_for_the_time_left(monkeypatch, clock):
+    stream, made = Stream(True), []
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    with bar("fitting, round 1 of 3", 10, rounds=3) as shown:
+        shown.advance(0)
+        for _ in range(6):
+            clock[0] += 1.0
+            shown.advance(note=lambda: made.append(clock[0]) or "bits 2")
+    assert len(made) == 5  # nothing is shown in the first two seconds
+    assert "6 of 10  bits 2  24 s left" in stream.getvalue()

@@ -55,7 +55,7 @@ def test_a_checkpoint_that_lacks_something_is_refused_and_changes_nothing(data, 
     file = tmp_path / "state.safetensors"
     before = {name: value.detach().clone() for name, value in steps.parameters.items()}
     del steps.optimizer.state[steps.parameters["0.bias"]]["exp_avg"]
-    write_checkpoint(file, 0, "", steps.parameters, steps.optimizer, {})
+    write_checkpoint(file, 0, "", steps.parameters, steps.optimizer, {}, {})
     with pytest.raises(ValueError, match=r"lacks adam\.0\.bias\.exp_avg: delete it"):
         read_checkpoint(file, "", other.parameters, other.optimizer, 50)
     assert not torch.equal(other.parameters["0.weight"], before["0.weight"])  # still that of its own seed

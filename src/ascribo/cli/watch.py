@@ -12,7 +12,7 @@ import pandas as pd
 from safetensors import SafetensorError, safe_open
 
 from ..model.run_folder import read_run
-from ..support.progress import say
+from ..support.progress import duration, say
 from .info import info
 from .output import print_line, print_table
 
@@ -34,10 +34,10 @@ def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
                 f"{folder} has neither a fitted model nor the state of a fit that is running: a fit writes "
                 "its first after ten seconds."
             )
-        if table is not None and (shown is None or not table.drop(columns="age").equals(shown)):
-            print_table(table.assign(age=[_age(seconds) for seconds in table["age"]]), "Fitting")
+        if table is not None and (shown is None or not table.drop(columns=["left", "age"]).equals(shown)):
+            _print(table)
             sys.stdout.flush()
-            shown = table.drop(columns="age")
+            shown = table.drop(columns=["left", "age"])
         elif table is None:
             say(f"waiting for {folder}", progress and shown is None)
             shown = pd.DataFrame()
@@ -47,8 +47,9 @@ def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
 
 
 def progress_of(folder: Path) -> pd.DataFrame | None:
-    """A row for each process of a fit that is running: seeds, steps done, loss in nats, bits on held-out time, λ,
-    and the age of the file in seconds. None if there is none."""
+    """A row for each stack of models of a fit that is running: seeds, steps done and how many there are to be at
+    most, loss in nats, bits above chance and what they were measured on, λ, seconds left for it and those that its
+    process trains after it, and the age of the file in seconds. None if there is none."""
     rows = [row for file in _files(folder) if (row := _row(file)) is not None]
     return pd.DataFrame(rows) if rows else None
 
@@ -65,20 +66,38 @@ def _row(file: Path) -> dict[str, Any] | None:
             if facts.get("ascribo") != "checkpoint":
                 return None
             curves = {key: content.get_tensor(f"curve.{key}") for key in ("infonce", "mse", "lambda")}
-            held_out = content.get_tensor("curve.held_out") if "curve.held_out" in content.keys() else None
         age = max(0.0, time.time() - file.stat().st_mtime)
-    except (SafetensorError, OSError, KeyError):
+        loss, done = curves["infonce"].sum(-1) + curves["mse"].sum(-1), int(facts["done"])
+        # a file of an older version does not say these
+        total, speed = float(facts.get("total", "nan")), float(facts.get("seconds_per_step", "nan"))
+        later = int(facts.get("rounds", "1")) - int(facts.get("round", "1"))
+        return {
+            "seeds": loss.shape[1],
+            "steps": done,
+            "of": total,
+            "loss": float(np.mean(loss[-50:])),
+            "bits": float(facts.get("bits", "nan")),
+            "measured on": facts.get("measured_on", ""),
+            "λ": float(np.mean(curves["lambda"][-1])),
+            "left": float(np.maximum(0.0, speed * (total - done + later * total) - age)),
+            "age": age,
+        }
+    except (SafetensorError, OSError, KeyError, ValueError):
         return None
-    loss = curves["infonce"].sum(-1) + curves["mse"].sum(-1)
-    return {
-        "seeds": loss.shape[1],
-        "steps": int(facts["done"]),
-        "loss": float(np.mean(loss[-50:])),
-        "bits": float(np.nan if held_out is None else np.mean(held_out[-1])),
-        "λ": float(np.mean(curves["lambda"][-1])),
-        "age": age,
-    }
 
 
-def _age(seconds: float) -> str:
-    return f"{seconds:.0f} s ago" if seconds < 120 else f"{seconds / 60:.0f} min ago"
+def _print(table: pd.DataFrame) -> None:
+    """The table for people."""
+    done = table["steps"] == table["of"]
+    shown = table.assign(
+        of=[f"{total:,.0f}" if np.isfinite(total) else "-" for total in table["of"]],
+        left=[_left(seconds, finished) for seconds, finished in zip(table["left"], done, strict=True)],
+        age=[f"{duration(seconds)} ago" for seconds in table["age"]],
+    )
+    print_table(shown, "Fitting: bits are above chance, the time left is at most")
+
+
+def _left(seconds: float, finished: bool) -> str:
+    if finished:
+        return "done"
+    return duration(seconds) if np.isfinite(seconds) else "-"

@@ -218,6 +218,8 @@ def split_half(
     blocks : blocks of time that each half is made of, taken in turn. 1: the first and the second half.
     method, samples : of the maps, as in `ContrastiveEmbedding.attribute`.
 
+    Examples
+    --------
     >>> import ascribo as asc
     >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=2000)
     >>> small = dict(seeds=1, steps=100, batch_size=128, encoder=asc.MLP((16,)), penalty=0, random_state=0)

@@ -11,13 +11,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 from .names import visible
 
-__all__ = ["Bar", "bar", "say"]
+__all__ = ["Bar", "bar", "duration", "say"]
 
 SILENT = 2.0
 """Seconds of work before the bar is shown."""
@@ -39,25 +39,26 @@ def say(text: str, enabled: bool = True) -> None:
 class Bar:
     """What `bar` hands out: call `advance` as work gets done, `line` to say something above the bar."""
 
-    def __init__(self, description: str, total: int, enabled: bool = True):
-        self.description, self.total, self.enabled = description, total, enabled
+    def __init__(self, description: str, total: int, enabled: bool = True, rounds: int = 1):
+        self.description, self.total, self.enabled, self.rounds = description, total, enabled, rounds
         self._done, self._note, self._width = 0, "", 0
         self._began = self._shown = time.monotonic()
         self._first: tuple[int, float] | None = None  # how much was done before the work began, and when it did
 
-    def advance(self, amount: int = 1, note: str = "") -> None:
-        """Report `amount` more units of work done, with a short note on how it goes.
+    def advance(self, amount: int = 1, note: str | Callable[[], str] = "") -> None:
+        """Report `amount` more units of work done, with a short note on how it goes; a function that makes the note
+        is called only when it is shown.
 
         Work that an earlier run has done is reported before the first unit, so that it does not count for the time
         left.
         """
         now = time.monotonic()
-        self._done, self._note = self._done + amount, note
+        self._done += amount
         self._first = self._first or (self._done, now)
         rewrites = _rewrites(sys.stderr)
         waited = REDRAWN if rewrites else LOGGED
         if self.enabled and now - self._began >= SILENT and now - self._shown >= waited:
-            self._shown = now
+            self._shown, self._note = now, note if isinstance(note, str) else note()
             if rewrites:
                 self._draw(now)
             else:
@@ -92,21 +93,23 @@ class Bar:
         """How much is done, the note, and the time left."""
         before, since = self._first or (0, now)
         speed = (self._done - before) / (now - since) if now > since else 0.0
-        left = [f"{_duration((self.total - self._done) / speed)} left"] if speed and self._done < self.total else []
+        ahead = self.rounds * self.total - self._done
+        left = [f"{duration(ahead / speed)} left"] if speed and self._done < self.total else []
         return [f"{self._done:,} of {self.total:,}", *([self._note] if self._note else []), *left]
 
 
 @contextmanager
-def bar(description: str, total: int, enabled: bool = True) -> Iterator[Bar]:
+def bar(description: str, total: int, enabled: bool = True, rounds: int = 1) -> Iterator[Bar]:
     """Show how far some work has come while the block runs.
 
-    total : units of work there are. enabled : False shows nothing.
+    total : units of work there are. enabled : False shows nothing. rounds : this work and as much again, after it,
+    until so many are done: they count for the time left.
 
     >>> with bar("counting", total=3) as shown:
     ...     for _ in range(3):
     ...         shown.advance(note="all is well")
     """
-    shown = Bar(description, total, enabled)
+    shown = Bar(description, total, enabled, rounds)
     try:
         yield shown
     finally:
@@ -119,10 +122,10 @@ def _rewrites(stream: TextIO) -> bool:
     return notebook or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A time for people.
 
-    >>> _duration(41.2), _duration(200), _duration(7500)
+    >>> duration(41.2), duration(200), duration(7500)
     ('41 s', '3 min', '2 h 5 min')
     """
     minutes = round(seconds / 60)

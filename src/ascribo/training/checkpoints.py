@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,12 @@ def _metadata(file: Path) -> dict[str, str]:
         return {}
 
 
-def write_checkpoint(path: Path, done: int, fingerprint: str, parameters, optimizer, curves) -> None:
+def write_checkpoint(
+    path: Path, done: int, fingerprint: str, parameters, optimizer, curves, said: Mapping[str, object]
+) -> None:
     """The state of a training run after `done` steps, in one file.
+
+    said : facts for people who look at the file meanwhile (`ascribo watch`); training does not read them.
 
     A disk that is full does not end the training: there is a warning, and the last state that was written stays.
     """
@@ -122,6 +126,7 @@ def write_checkpoint(path: Path, done: int, fingerprint: str, parameters, optimi
             tensors[f"adam.{name}.{key}"] = state.cpu()
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     facts = {**MARK, "done": str(done), "fingerprint": fingerprint}
+    facts |= {name: str(value) for name, value in said.items()}
     try:
         write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=facts))
     except (OSError, SafetensorError) as error:

@@ -108,14 +108,16 @@ def train_source(
     progress: bool = True,
     checkpoint: Path | None = None,
     watch: Watch | None = None,
+    rounds: tuple[int, int] = (1, 1),
 ) -> Trained:
     """Train the stack of models of a source, in this process.
 
-    watch : see `run_steps`. checkpoint : a file to write the state to every ten seconds, and to go on from if it
-    is there.
+    watch, rounds : see `run_steps`. checkpoint : a file to write the state to every ten seconds, and to go on from
+    if it is there.
     """
     with one_thread():
-        return run_steps(take_steps(source, settings), progress=progress, checkpoint=checkpoint, watch=watch)
+        steps = take_steps(source, settings)
+        return run_steps(steps, progress=progress, checkpoint=checkpoint, watch=watch, rounds=rounds)
 
 
 def take_steps(source: Source, settings: Settings) -> Steps:
@@ -141,7 +143,8 @@ def _in_processes(parts: Sequence[Sequence[Work]], processes: int, progress: boo
     the first shows its bars."""
     workers = min(processes, len(parts))
     if workers <= 1:
-        return [[_train_stack(*stack, progress) for stack in part] for part in parts]
+        each = iter(_train_in_rounds([stack for part in parts for stack in part], progress))
+        return [[next(each) for _ in part] for part in parts]
     folder = next((file.parent for part in parts for *_, file in part if file is not None), None)
     with stops_cleanly(folder):
         found = in_processes(
@@ -156,20 +159,30 @@ def _in_processes(parts: Sequence[Sequence[Work]], processes: int, progress: boo
 def _train_in_worker(part: Sequence[Work], progress: bool) -> list[Trained] | None:
     """None if it was interrupted: an exception would end the other workers before they have kept their state."""
     try:
-        return [_train_stack(*stack, progress) for stack in part]
+        return _train_in_rounds(part, progress)
     except Interrupted:
         return None
 
 
+def _train_in_rounds(stacks: Sequence[Work], progress: bool) -> list[Trained]:
+    """One stack after the other; the bars say which."""
+    return [_train_stack(*stack, progress, (number, len(stacks))) for number, stack in enumerate(stacks, 1)]
+
+
 def _train_stack(
-    problems: Sequence[Problem], seeds: Sequence[int], settings: Settings, checkpoint: Path | None, progress: bool
+    problems: Sequence[Problem],
+    seeds: Sequence[int],
+    settings: Settings,
+    checkpoint: Path | None,
+    progress: bool,
+    rounds: tuple[int, int],
 ) -> Trained:
     batches = RecordingSource if ranks() == 1 else SharedBatches
     source = batches(problems, seeds, device=settings.device, exact_penalty=settings.exact_penalty)
     watch = None
-    if settings.watched and all(problem is problems[0] for problem in problems):
+    if all(problem is problems[0] for problem in problems):
         watch = watch_held_out(problems[0], list(seeds), settings.device, settings.batch_size)
-    return train_source(source, settings, progress=progress, checkpoint=checkpoint, watch=watch)
+    return train_source(source, settings, progress=progress, checkpoint=checkpoint, watch=watch, rounds=rounds)
 
 
 def side_by_side(parts: Sequence[Trained]) -> Trained:

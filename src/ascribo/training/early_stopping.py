@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -68,19 +69,27 @@ class Pace:
 
 
 def watch_held_out(problem: Problem, seeds: list[int], device: torch.device | str, batch: int) -> Watch | None:
-    """How to measure held-out bits of models of one problem, one for each seed; None if nothing is held out."""
+    """How to measure held-out bits of models of one problem, one for each seed; None if nothing is held out.
+
+    Nothing is prepared before the first measurement.
+    """
     if problem.held_out is None:
         return None
     pairs, segments = problem.held_out
     batch = int(min(batch, (segments >= 0).sum()))
-    source = RecordingSource([replace(problem, pairs=pairs, segments=segments)] * len(seeds), seeds, device=device)
-    # the same time steps for all seeds: their bits are compared
-    draws = pairs.draw(np.random.default_rng(0), BATCHES, batch)
-    batches = [torch.from_numpy(rows).to(source.device).expand(len(seeds), *rows.shape) for rows in draws]
-    none = torch.zeros(len(seeds), device=source.device)
+
+    @cache
+    def held_out() -> tuple[RecordingSource, list[Tensor]]:
+        own = replace(problem, pairs=pairs, segments=segments)
+        source = RecordingSource([own] * len(seeds), seeds, device=device)
+        # the same time steps for all seeds: their bits are compared
+        draws = pairs.draw(np.random.default_rng(0), BATCHES, batch)
+        return source, [torch.from_numpy(rows).to(source.device).expand(len(seeds), *rows.shape) for rows in draws]
 
     @torch.no_grad()
     def watch(parameters: Mapping[str, Tensor]) -> np.ndarray:
+        source, batches = held_out()
+        none = torch.zeros(len(seeds), device=source.device)
         found = [source.loss(parameters, rows, none, None) for rows in batches]
         nats = torch.stack([chance(batch) * one.infonce.shape[-1] - one.infonce.sum(-1) for one in found]).mean(0)
         told = torch.stack([(1 - one.mse).sum(-1) for one in found]).mean(0)

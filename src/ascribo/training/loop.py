@@ -48,13 +48,20 @@ class Trained:
 
 
 def run_steps(
-    steps: Steps, *, progress: bool = True, checkpoint: Path | None = None, watch: Watch | None = None
+    steps: Steps,
+    *,
+    progress: bool = True,
+    checkpoint: Path | None = None,
+    watch: Watch | None = None,
+    rounds: tuple[int, int] = (1, 1),
 ) -> Trained:
     """The loop around the chunks: λ, curves, progress, checkpoints, early stop.
 
-    watch : measures held-out bits after each chunk; they are a curve, and end the training if `settings.watched`.
+    watch : measures held-out bits. If `settings.watched`, it does so after each chunk: the bits are a curve, and
+        end the training. Otherwise they are measured now and then for those who look, and change nothing.
     checkpoint : a file to write the state to every ten seconds, at the end and at Ctrl-C (`Interrupted`), and to go
         on from if it is there.
+    rounds : number of this run among those that follow each other in this process, from 1, and how many they are.
     """
     source, settings = steps.source, steps.settings
     fingerprint = "" if checkpoint is None else _fingerprint(source, settings)
@@ -63,8 +70,9 @@ def run_steps(
     ceiling = floor + len(source.regressions)
     controller = settings.schedule.begin(len(source.seeds), settings.steps, ceiling)
     curves: Curves = {"infonce": [], "mse": [], "penalty": [], "lambda": []}
-    pace = Pace(settings.steps, settings.watched and watch is not None)
-    if watch is not None:
+    deciding = watch if settings.watched else None
+    pace = Pace(settings.steps, deciding is not None)
+    if deciding is not None:
         curves["held_out"] = []
 
     def look(held_out: np.ndarray) -> None:
@@ -81,18 +89,26 @@ def run_steps(
         ):
             done += len(infonce)
             controller.observe(infonce.sum(-1) + mse.sum(-1), penalty)
-            if watch is not None:
+            if deciding is not None:
                 look(curves["held_out"][k][-1])
         assert done == reached
     if done != from_first_rank(done):
         raise ValueError(f"rank {rank()} does not see the state of rank 0 in {checkpoint}: use a shared disk.")
 
+    looks = _Looks(watch, steps, curves, floor)
+
     def keep() -> None:
         if checkpoint is not None and rank() == 0:
-            write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves)
+            bits, measured_on = looks.bits()
+            speed = (time.monotonic() - began) / max(1, done - before)
+            said = {"total": pace.total, "bits": bits, "measured_on": measured_on, "seconds_per_step": speed}
+            said |= {"round": rounds[0], "rounds": rounds[1]}
+            write_checkpoint(checkpoint, done, fingerprint, steps.parameters, steps.optimizer, curves, said)
 
     folder = None if checkpoint is None else checkpoint.parent
-    with stops_cleanly(folder) as stop, bar("fitting", pace.total, progress) as shown:
+    work = "fitting" if rounds[1] == 1 else f"fitting, round {rounds[0]} of {rounds[1]}"
+    began, before = time.monotonic(), done
+    with stops_cleanly(folder) as stop, bar(work, pace.total, progress, 1 + rounds[1] - rounds[0]) as shown:
         shown.advance(done)
         while done < pace.total:
             if controller.settled() and _flat(curves, settings.early_stop):
@@ -110,15 +126,12 @@ def run_steps(
             for name, value in {**chunk, "lambda": weights}.items():
                 curves[name].append(value)
             controller.observe(chunk["infonce"].sum(-1) + chunk["mse"].sum(-1), chunk["penalty"])
-            if watch is not None:
-                held_out = from_first_rank(watch(steps.parameters))
+            if deciding is not None:
+                held_out = from_first_rank(deciding(steps.parameters))
                 curves["held_out"].append(np.repeat(held_out[None], len(weights), axis=0))
                 look(held_out)
                 shown.total = pace.total
-            contrast = chunk["infonce"].sum(-1).mean()
-            total = contrast + chunk["mse"].sum(-1).mean()
-            bits = (floor - contrast) / np.log(2)
-            shown.advance(len(weights), f"loss {total:.2f}  bits {bits:.2f}  λ {weights[-1].mean():.2g}")
+            shown.advance(len(weights), looks.note)
             if folder is not None and agreed(stop()):
                 keep()
                 raise Interrupted.kept_in(folder, f" after {done} of at most {pace.total} steps")
@@ -128,6 +141,34 @@ def run_steps(
     history = {name: np.concatenate(value) for name, value in curves.items()}
     parameters = {name: value.detach().cpu() for name, value in steps.parameters.items()}
     return Trained(parameters, history, (pace.why,) * len(source.seeds))
+
+
+class _Looks:
+    """What people are shown of a run while it trains: the bits above chance, on held-out time where there is some.
+
+    A measurement is kept for ten seconds, so that looking costs next to nothing.
+    """
+
+    def __init__(self, watch: Watch | None, steps: Steps, curves: Curves, floor: float):
+        self.watch, self.steps, self.curves, self.floor = watch, steps, curves, floor
+        self._measured: tuple[float, float] | None = None  # when, and the bits
+
+    def bits(self) -> tuple[float, str]:
+        """Mean bits of the models, and what they were measured on."""
+        if self.curves.get("held_out"):
+            return float(self.curves["held_out"][-1][-1].mean()), "held-out time"
+        if self.watch is None:
+            told = (1 - self.curves["mse"][-1]).sum(-1).mean()
+            return float((self.floor - self.curves["infonce"][-1].sum(-1).mean()) / np.log(2) + told), "training"
+        now = time.monotonic()
+        if self._measured is None or now - self._measured[0] > CHECKPOINT_SECONDS:
+            self._measured = now, float(self.watch(self.steps.parameters).mean())
+        return self._measured[1], "held-out time"
+
+    def note(self) -> str:
+        """For the progress bar."""
+        loss = (self.curves["infonce"][-1].sum(-1) + self.curves["mse"][-1].sum(-1)).mean()
+        return f"loss {loss:.2f}  bits {self.bits()[0]:.2f}  λ {self.curves['lambda'][-1][-1].mean():.2g}"
 
 
 def _diverged(chunk: dict[str, np.ndarray], parameters: Mapping[str, Tensor]) -> str:

@@ -121,6 +121,8 @@ class Auto:
     plateau_by : the minimum is taken when the InfoNCE is flat, at the latest after this fraction of steps.
     hold_from : the search ends here; from then on λ stays what it was found to be.
 
+    Examples
+    --------
     >>> import ascribo as asc
     >>> model = asc.ContrastiveEmbedding({"rest": asc.Time(dim=2)}, penalty=asc.Auto(tolerance=0.05))
     >>> model.penalty

@@ -69,7 +69,7 @@ def fit_sessions(
         frozen=[(marks.tempered(model), model.spaces) for model, marks in frozen],
         temperature=_temperature(spaces, models),
     )
-    watch = _watch(source, seeds, settings) if settings.watched else None
+    watch = _watch(source, seeds, settings)
     trained = train_source(source, settings, progress=progress, checkpoint=checkpoint, watch=watch)
     parameters = {**trained.parameters, **{name: value.cpu() for name, value in source.fixed.items()}}
     fitted = finish(
