@@ -32,6 +32,57 @@ def test_what_cannot_be_followed_is_said(table, tmp_path, fails):
     assert "--follow sied" in told and "did you mean 'side'" in told and not (tmp_path / "run").exists()
 
 
+@pytest.fixture
+def plain_table(tmp_path):
+    """Ten units that follow x or the side, as a newcomer's table has them: nothing says which column is what."""
+    rng = np.random.default_rng(0)
+    x, side = np.cumsum(rng.normal(size=600)), np.repeat(["left", "right", "left"], 200)
+    X = rng.normal(size=(600, 10)) + np.where(np.arange(10) < 5, x[:, None] / 10, 2.0 * (side == "left")[:, None])
+    columns = {"time": np.arange(600) / 10, "x": x, "side": side}
+    file = tmp_path / "plain.csv"
+    pd.DataFrame({**columns, **{f"unit_{k}": X[:, k] for k in range(10)}}).to_csv(file, index=False)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("options", "spaces"),
+    [
+        ([], ["x", "side", "rest"]),
+        (["--follow", "side"], ["side", "rest"]),
+        (["--channels", "unit_*"], ["x", "side", "rest"]),
+    ],
+)
+def test_numbered_columns_of_a_table_are_the_channels_and_all_others_variables(
+    plain_table, tmp_path, capsys, options, spaces
+):
+    out = tmp_path / "run"
+    assert main(["analyse", str(plain_table), *options, "--out", str(out), "--quiet", *QUICK]) == 0
+    said = capsys.readouterr().out
+    assert "10 channels over 600 time steps." in said and "'side' holds labels (2 of them)." in said
+    if not options:
+        assert "The channels are the columns unit and a number (10); x, side are variables." in said
+    model = asc.load(out)
+    assert list(model.model_.spaces) == spaces and model.channel_names_ == [f"unit_{k}" for k in range(10)]
+    assert main(["report", str(out), "--quiet"]) == 0  # the run knows what is what
+
+
+def test_a_table_without_numbered_columns_says_that_all_are_channels(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd")).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["analyse", str(tmp_path / "t.csv"), "--out", str(tmp_path / "run"), "--quiet", *QUICK]) == 0
+    assert "Every column of numbers is a channel: --follow names the variables." in capsys.readouterr().out
+
+
+def test_labels_as_text_in_a_file_of_arrays_are_variables(tmp_path):
+    side, names = np.repeat(["left", "right"], 50), np.array([f"step {k}" for k in range(100)])
+    np.savez(tmp_path / "s.npz", X=np.random.default_rng(0).normal(size=(100, 9)), side=side, names=names)
+    recording = asc.read(tmp_path / "s.npz")
+    assert list(recording.variables) == ["side", "names"]
+    proposal = propose_spaces(recording)
+    assert list(proposal.spaces) == ["side", "rest"]
+    assert "'names' has 100 labels, too rare to compare: it was left out." in proposal.assumed
+
+
 def variables(**columns):
     length = len(next(iter(columns.values())))
     return asc.Recording(np.random.default_rng(0).normal(size=(length, 9)), pd.DataFrame(columns))

@@ -17,10 +17,19 @@ from ..support.progress import say
 from .longer_bins import propose_bin_size
 from .output import print_calls, print_goodness, print_line
 from .proposed_spaces import choose_variables, propose_spaces
-from .reading import describe_size, is_table, processes, read_file, table_columns
+from .reading import describe_size, is_table, load_table, processes, read_file
 from .report import MAP, write_shift
+from .table_roles import propose_roles
 
 __all__ = ["analyse"]
+
+
+TIME_AND_EPOCHS = ("time", "epoch", "epochs", "trial")
+"""Columns that `ascribo.read` takes for these, if nobody says otherwise."""
+WHAT_CALLED_MEANS = (
+    "score: the share of the channel's variance that only this space explains. called: q is small; the interval "
+    "may reach below zero where a few stretches of time hold most of the score."
+)
 
 
 def analyse(
@@ -42,21 +51,20 @@ def analyse(
     if shifts:
         refuse_memory(memory, "--shifts", "leave one of the two out")
     run, asked = check_writable(check_folder(out)), follow or []
-    variables = reading.pop("variables")
-    if variables is None and asked and is_table(data):  # text, too: of a table only numbers are taken unasked
-        variables = tuple(choose_variables(table_columns(data), asked))
-    channels = reading.pop("channels")
-    how = {
+    channels, variables = reading.pop("channels"), reading.pop("variables")
+    how: dict[str, Any] = {
         "channels": channels.split(",") if channels and "," in channels else channels,
         "variables": None if variables is None else list(variables),
         "epochs": reading.pop("epochs"),
         "time": reading.pop("timestamps"),
     }
+    of_table = _assume_roles(data, how, asked) if is_table(data) else []
     treatment = {name: value for name, value in reading.items() if value is not None}
     say(f"reading {data}", progress)
     recording = read_file(data, {**how, **treatment})
     proposal = propose_spaces(recording, asked)
-    assumed = [f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps.", *proposal.assumed]
+    size = f"{recording.X.shape[1]:,} channels over {len(recording):,} time steps."
+    assumed = [size, *of_table, *proposal.assumed]
     if dead := recording.constant_channels():
         assumed.append(f"{len(dead)} channels never change: they were left out.")
     print_line("Assumed (change it with `ascribo fit`, where every space is spelled out):")
@@ -97,9 +105,11 @@ def analyse(
         shift = shift_test(model, recording, shifts=shifts)
         files["shift test"] = write_shift(shift, run)
     model.report(recording, files["report"], maps=maps, shift=shift, q=q, assumed=assumed)
-    for name in maps.tested:
-        if name not in {**maps.refused, **maps.undecided}:
-            print_calls(maps, name)
+    called = [name for name in maps.tested if name not in {**maps.refused, **maps.undecided}]
+    for name in called:
+        print_calls(maps, name)
+    if called:
+        print_line(WHAT_CALLED_MEANS)
     print_goodness(model.goodness_of_fit_)
     print_line()
     for name, why in maps.undecided.items():
@@ -108,3 +118,18 @@ def analyse(
         print_line(assumed[-1])
     for what, path in files.items():
         print_line(f"{what + ':':<12}{path}")
+
+
+def _assume_roles(data: str, how: dict[str, Any], asked: list[str]) -> list[str]:
+    """Fill in which columns of a table are channels and which variables, where nobody said so; what was assumed."""
+    if how["variables"] is not None:
+        return []
+    table = load_table(data)
+    followed = choose_variables(list(table), asked) if asked else []
+    elsewhere = {*TIME_AND_EPOCHS, how["epochs"], how["time"], *followed}
+    roles = propose_roles(table, elsewhere, how["channels"])
+    if roles is None:
+        how["variables"] = followed or None
+        return [] if followed else ["Every column of numbers is a channel: --follow names the variables."]
+    how |= {"channels": roles.channels, "variables": followed or roles.variables}
+    return [roles.assumed]

@@ -20,6 +20,8 @@ __all__ = ["Proposal", "angle_period", "choose_variables", "is_label", "propose_
 ANGLES = re.compile(r"angle|heading|head_?dir|direction|theta|phase|orient|azimuth|yaw|\bhd\b", re.IGNORECASE)
 """Names that angles have."""
 FEW_LABELS = 10
+FEWEST_OF_A_LABEL = 5
+"""Time steps that a label has, on average, of those that are asked about."""
 MOST_SPACES = 8
 REST = 3
 """Dimensions for what no variable tells."""
@@ -53,7 +55,10 @@ def propose_spaces(recording: Recording, follow: Sequence[str] = ()) -> Proposal
         for v in [v for v in members if v not in useful]:
             assumed.append(f"{v!r} never changes or is missing everywhere: it was left out.")
         labels = [v for v in useful if is_label(table[v])]
-        for v in labels:
+        rare = [v for v in labels if table[v].nunique() * FEWEST_OF_A_LABEL > table[v].count()]
+        for v in rare:
+            assumed.append(f"{v!r} has {table[v].nunique():,} labels, too rare to compare: it was left out.")
+        for v in [v for v in labels if v not in rare]:
             count = int(table[v].nunique())
             spaces[v] = Discrete(v, dim=min(2, count - 1))
             assumed.append(f"{v!r} holds labels ({count} of them).")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ..data.format_registry import find_loader, suffixes
 from ..data.preprocessing import Treatment
 from ..data.read import read
@@ -21,10 +23,10 @@ __all__ = [
     "RecordingOptions",
     "describe_size",
     "is_table",
+    "load_table",
     "processes",
     "read_file",
     "read_like",
-    "table_columns",
     "take_options",
 ]
 
@@ -120,11 +122,12 @@ def is_table(path: str) -> bool:
     return Path(path).suffix.lower() in TABLES
 
 
-def table_columns(path: str) -> list[str]:
-    """Names of the columns of a table."""
+def load_table(path: str) -> pd.DataFrame:
+    """A table as it is in its file; its columns have texts for names."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file.")
-    return [str(name) for name in find_loader(Path(path))(Path(path))]
+    table = find_loader(Path(path))(Path(path))
+    return table.set_axis([str(name) for name in table], axis=1)
 
 
 def read_file(path: str, how: dict[str, Any]) -> Recording:

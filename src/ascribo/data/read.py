@@ -39,8 +39,9 @@ def read(
     `header=True` says that these are names or `header=False` that they are data.
 
     In a file of **arrays** (.npz, .mat, .h5, .hdf5) the channels are a matrix (time, channel), and
-    the variables are all other numeric arrays with one row per time step: a vector under its own
-    name, the k columns of a matrix as name0, name1, ..., and those of "xy" as x and y. Arrays
+    the variables are all other arrays of numbers with one row per time step, and vectors of text, which are
+    labels: a vector under its own name, the k columns of a matrix as name0, name1, ..., and those of "xy" as x and
+    y. Arrays
     inside a group are called "group/name". Python objects are never unpickled. A file of **one array** (.npy) holds
     the channels only, and is memory-mapped.
 

@@ -167,7 +167,7 @@ class Recording:
         rows = []
         for name, column in self.variables.items():
             number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-            what = f"{column.min():.4g} to {column.max():.4g}" if number else f"{column.nunique()} labels"
+            what = f"{column.min():.3g} to {column.max():.3g}" if number else f"{column.nunique()} labels"
             rows.append([name, what, int(column.isna().sum())])
         below = f"channels: {first_few(self.channel_names)}"
         return html_table(repr(self), ["variable", "values", "missing"], rows, below)

@@ -136,9 +136,7 @@ def recording_from_arrays(
     epochs = epochs or _first(("epoch", "epochs", "trial"), vectors, variables)
     time = time or _first(("time",), vectors, variables)
     if variables is None:
-        variables = [
-            name for name, array in aligned.items() if name not in (epochs, time) and array.dtype.kind in "biuf"
-        ]
+        variables = [name for name, array in aligned.items() if name not in (epochs, time) and _varies(array)]
         _warn_of_near_misses(others, steps, {channels, epochs, time})
     table: Arrays = {}
     for name in variables:
@@ -152,6 +150,12 @@ def recording_from_arrays(
         epochs=None if epochs is None else _get(arrays, epochs),
         time=None if time is None else _get(arrays, time),
     )
+
+
+def _varies(array: np.ndarray) -> bool:
+    """Whether an array holds numbers, or labels as text, one for each time step."""
+    text = array.dtype.kind in "UT" or (array.dtype.kind == "O" and all(isinstance(one, str) for one in array.flat))
+    return array.dtype.kind in "biuf" or (text and array.ndim == 1)
 
 
 def _warn_of_near_misses(arrays: Arrays, steps: int, used: set[str | None]) -> None:
