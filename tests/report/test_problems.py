@@ -9,6 +9,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.attribution.maps import AttributionMaps
+from ascribo.report.agreement import seed_agreement
 from ascribo.report.problems import (
     NOTE_TITLES,
     find_problems,
@@ -17,6 +18,7 @@ from ascribo.report.problems import (
     variables_that_stand_still,
 )
 from ascribo.report.words import answer, fit_verdict, overall
+from tests.report.conftest import fit, made_up_maps
 
 
 def walk(rng, steps, pace=0.05):
@@ -106,6 +108,7 @@ def test_verdicts():
         "refused": "",
         "undecided": "",
         "collapsed": False,
+        "unclear": False,
     }
     rest = {**space, "name": "rest", "variables": []}
     problem = {"grade": "care", "title": "one thing", "text": "", "do": ""}
@@ -115,8 +118,11 @@ def test_verdicts():
     )
     assert overall([space], [], seeds=2)[1].endswith("not seen, and seeds agree.")
     assert "at chance for rest" in overall([space, {**rest, "collapsed": True}], [])[1]
+    assert "not clearly above chance for place; calls" in overall([{**space, "unclear": True}], [], seeds=2)[1]
     assert overall([space], [{**problem, "grade": "note"}])[0] == "good"
     assert overall([space], [problem]) == ("care", "1 thing to look at first: one thing.")
+    two = overall([space], [problem, {**problem, "title": "x and y stand still"}])[1]
+    assert two == "2 things to look at first: one thing; x and y stand still."
     assert overall([space], [problem, {**problem, "grade": "bad"}])[0] == "bad"
     assert overall([{**space, "undecided": "why"}], [])[0] == "bad"
     grade, why = overall([{**space, "undecided": "it is too slow"}, rest], [])
@@ -142,3 +148,10 @@ def test_every_kind_of_note_has_a_title_that_a_reader_understands():
         kind for file in folder.glob("*.py") for kind in re.findall(r'Note\([\w.]+, "([^"]+)"', file.read_text())
     }
     assert kinds == set(NOTE_TITLES) and all("{name}" in title for title in NOTE_TITLES.values())
+
+
+def test_the_report_and_the_number_of_seeds_tell_the_same_agreement():
+    data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=8000)  # more than a report draws
+    model = fit(data, {"x": asc.Follow("x", 1)}, seeds="auto", steps=300, penalty=0.0)
+    (x,) = seed_agreement(model, data, made_up_maps(model, np.ones((1, 8), bool)))
+    assert model.model_.seeds == 2 and model.spent_["why_seeds"].endswith(f"R² of {x['embedding']['lowest']:.2f}")

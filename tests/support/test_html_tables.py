@@ -1,5 +1,7 @@
 """What notebooks show: every name as text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,3 +28,11 @@ def test_recordings_models_and_maps_are_shown_in_notebooks(parts):
     assert "3 labels" in recording._repr_html_() and "bits above chance" in model._repr_html_()
     assert "4 of 4" in maps._repr_html_() and "not fitted" in unfitted._repr_html_()
     assert "not fitted" in asc.ContrastiveEmbedding()._repr_html_()
+    assert "Follow of x, y, 2 dim" in asc.ContrastiveEmbedding({"p": asc.Follow(["x", "y"], 2)})._repr_html_()
+    assert "'no space'" not in asc.ContrastiveEmbedding({"p": "no space"})._repr_html_()  # escaped, and no error
+
+
+def test_a_space_that_could_not_be_decided_is_not_said_to_have_no_channel(parts):
+    maps = replace(parts[2], undecided={"rest": "it is too slow."})
+    shown = maps._repr_html_()
+    assert "not decided" in shown and "too slow" in shown and shown.count("4 of 4") == 1

@@ -140,6 +140,9 @@ class AttributionMaps:
             if space in self.refused:
                 rows.append([space, "no map", self.refused[space]])
                 continue
+            if space in self.undecided:
+                rows.append([space, "not decided", self.undecided[space]])
+                continue
             own = None if calls is None else calls[calls["space"] == space]
             carry = "not tested" if own is None or not len(own) else f"{own['called'].sum()} of {len(scores)}"
             best = scores[np.argsort(-scores.values, kind="stable")[:3]]

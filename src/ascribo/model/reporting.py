@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..attribution import AttributionMaps
+from ..spaces.base import Space, describe_space
 from ..support.files import check_writable
 from ..support.html_tables import html_table
 from ..support.progress import say
@@ -76,9 +77,13 @@ class Reported:
         """In a notebook: its spaces and, once it is fitted, the bits above chance of each."""
         fit = getattr(self, "goodness_of_fit_", None)
         if fit is None:
-            rows = [[name, repr(space)] for name, space in (self.spaces or {}).items()]
+            told = lambda space: describe_space(space) if isinstance(space, Space) else repr(space)  # noqa: E731
+            rows = [[name, told(space)] for name, space in (self.spaces or {}).items()]
             return html_table(f"{type(self).__name__}, not fitted", ["space", "what it is"], rows)
-        rows = [[r.space, r.bits, f"{r.bits_low:.3g} to {r.bits_high:.3g}", r.collapsed] for r in fit.itertuples()]
+        rows = [
+            [r.space, f"{r.bits:.2f}", f"{r.bits_low:.2f} to {r.bits_high:.2f}", "yes" if r.collapsed else "no"]
+            for r in fit.itertuples()
+        ]
         return html_table(
             f"{type(self).__name__}, {len(self.model_.channels)} channels, {self.model_.seeds} seeds",
             ["space", "bits above chance", "95% interval", "at chance"],

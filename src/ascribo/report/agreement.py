@@ -8,22 +8,27 @@ from typing import Any
 import numpy as np
 
 from ..attribution.maps import AttributionMaps
+from ..data.recording import Recording
+from ..data.segments import evenly
 from ..evidence.stability import consistency, map_consistency
 from ..model.estimator import ContrastiveEmbedding
+from ..model.number_of_seeds import TIME_STEPS
 from ..spaces.base import layout, reported
 
-__all__ = ["AGREE", "seed_agreement"]
-
-AGREE = 0.7
-"""R² between embeddings, or rank correlation between maps, of two seeds, from which on they agree."""
+__all__ = ["seed_agreement"]
 
 
-def seed_agreement(model: ContrastiveEmbedding, maps: AttributionMaps, z: np.ndarray) -> list[dict[str, Any]]:
+def seed_agreement(
+    model: ContrastiveEmbedding, recording: Recording, maps: AttributionMaps
+) -> list[dict[str, Any]]:
     """For each space how far seeds agree: `embedding`, R² after the best linear map, and `map`, the rank
     correlation of scores over channels; each with the lowest of all pairs and their mean. None if not known.
 
-    z : (seed, time, dim), the embedding of each seed.
+    Embeddings are compared at the time steps at which `seeds="auto"` does, so that both say the same.
     """
+    fitted, rows = model.model_, evenly(len(recording), TIME_STEPS)
+    embed = fitted.embedder.embed
+    z = embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, rows).cpu().numpy()
     slices, usable = layout(model.model_.spaces), model.model_.usable
     names = list(model.model_.spaces)
     rows = []

@@ -65,7 +65,7 @@ def gather(
     fitted = model.model_
     z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, rows)
     consensus = fitted.consensus(z).cpu().numpy()
-    agreement = seed_agreement(model, maps, z.cpu().numpy())
+    agreement = seed_agreement(model, recording, maps)
     problems = find_problems(model, recording, maps, calls, agreement)
     variables = shown_variables(recording, spaces)
     of_spaces = [_space(name, spaces[name], model, maps, calls, recording) for name in names]
@@ -144,6 +144,7 @@ def _space(
             "all": int(known.sum()),
         }
     row = model.goodness_of_fit_.set_index("space").loc[name]
+    usable = model.model_.usable[:, list(model.model_.spaces).index(name)]
     return {
         "name": name,
         "kind": type(space).__name__,
@@ -156,6 +157,7 @@ def _space(
         "strongest": [b for b in best if np.isfinite(b["score"])],
         "bits": float(row["bits"]),
         "collapsed": bool(row["collapsed"]),
+        "unclear": not (row["bits_low"] > 0 and usable.all()),
         "truth": truth,
     }
 

@@ -15,7 +15,7 @@ from ..attribution.maps import AttributionMaps
 from ..data.recording import Recording
 from ..data.standardised_channels import time_chunks
 from ..model.estimator import ContrastiveEmbedding
-from ..spaces.base import Space
+from ..spaces.base import describe_space
 from ..support.names import plural
 from ..version import __version__
 from .words import percent
@@ -85,7 +85,9 @@ def methods_paragraph(
         f"2025; Zimmermann et al., 2021), in {taken} steps of {model.batch_size_} references, λ = "
         + ", ".join(f"{w:.3g}" for w in weights)
         + f", random state {model.random_state}.",
-        "The embedding has the spaces " + "; ".join(_space(name, space) for name, space in spaces.items()) + ".",
+        "The embedding has the spaces "
+        + "; ".join(f"{name} ({describe_space(space)})" for name, space in spaces.items())
+        + ".",
     ]
     if np.all(model.goodness_of_fit_["held_out"]):
         parts.append(
@@ -148,11 +150,6 @@ def _number(count: int) -> str:
 def _encoder(model: ContrastiveEmbedding) -> str:
     encoder = model.encoder if isinstance(model.encoder, str) else type(model.encoder).__name__
     return {"mlp": "a multilayer perceptron", "convolution": "a convolutional network"}.get(encoder, encoder)
-
-
-def _space(name: str, space: Space) -> str:
-    about = f" of {', '.join(space.variables)}" if space.variables else ""
-    return f"{name} ({type(space).__name__}{about}, {space.dim} dimension{plural(space.dim)})"
 
 
 def _code(value: Any) -> str:

@@ -17,9 +17,9 @@ from ..data.mapped_files import take_rows
 from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
+from ..model.number_of_seeds import AGREE
 from ..spaces.base import Space
 from ..support.names import plural
-from .agreement import AGREE
 from .words import listed, percent, short
 
 __all__ = [

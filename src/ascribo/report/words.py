@@ -128,17 +128,23 @@ def overall(spaces: Sequence[dict[str, Any]], problems: Sequence[dict[str, str]]
     if asked and not any(s["variables"] for s in decided):
         return "bad", f"Nothing could be said about {listed([short(s['name'], 24) for s in asked])}: see why below."
     if bad:
-        return "bad", f"{_count(bad, 'serious problem')}: {listed([p['title'] for p in bad])}."
+        return "bad", f"{_count(bad, 'serious problem')}: {_titles(bad)}."
     if care:
-        return "care", f"{_count(care, 'thing')} to look at first: {listed([p['title'] for p in care])}."
-    lost = [short(s["name"], 24) for s in spaces if s["collapsed"]]
-    if lost:
-        return "good", (
-            f"No serious problem was found. The embedding is at chance for {listed(lost)}; calls for variables do "
-            "not depend on it."
-        )
+        return "care", f"{_count(care, 'thing')} to look at first: {_titles(care)}."
+    for words, key in (("at chance", "collapsed"), ("not clearly above chance", "unclear")):
+        if lost := [short(s["name"], 24) for s in spaces if s[key]]:
+            return "good", (
+                f"No serious problem was found. The embedding is {words} for {listed(lost)}; calls for variables "
+                "do not depend on it."
+            )
     agree = ", and seeds agree" if seeds > 1 else ""
     return "good", f"No serious problem was found: the fit is above chance on time it has not seen{agree}."
+
+
+def _titles(problems: Sequence[dict[str, str]], most: int = 3) -> str:
+    """What the first problems are; a title may have an "and" of its own."""
+    more = [f"{len(problems) - most} more"] if len(problems) > most else []
+    return "; ".join([problem["title"] for problem in problems[:most]] + more)
 
 
 def _count(problems: Sequence[object], what: str) -> str:

@@ -18,12 +18,13 @@ import numpy as np
 import pandas as pd
 
 from ..kernels.similarity_terms import Similarity
+from ..support.names import plural
 from ..support.stored_parameters import storable
 from .positives import CircularShift, Positives
 from .sessions import Across, Member
 from .similarities import as_similarity
 
-__all__ = ["KINDS", "Option", "Space", "dimension_names", "layout", "reported", "space_kind"]
+__all__ = ["KINDS", "Option", "Space", "describe_space", "dimension_names", "layout", "reported", "space_kind"]
 
 KINDS: dict[str, type[Space]] = {}
 """Registered kinds of spaces, by the module and name of their class."""
@@ -302,6 +303,17 @@ def dimension_names(spaces: Mapping[str, Space]) -> list[str]:
     if max(Counter(names).values(), default=1) == 1:
         return names
     return [f"{name}.{k}" for name, space in spaces.items() for k in range(space.dim)]
+
+
+def describe_space(space: Space) -> str:
+    """A space in a few words.
+
+    >>> from ascribo import Follow
+    >>> describe_space(Follow(["x", "y"], dim=2))
+    'Follow of x, y, 2 dimensions'
+    """
+    about = f" of {', '.join(space.variables)}" if space.variables else ""
+    return f"{type(space).__name__}{about}, {space.dim} dimension{plural(space.dim)}"
 
 
 def reported(spaces: Mapping[str, Space]) -> list[str]:

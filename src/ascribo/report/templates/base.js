@@ -73,17 +73,28 @@ function percent(value) {
   return (100 * value).toFixed(size >= 0.0995 ? 0 : size >= 0.00995 ? 1 : 2) + "%";
 }
 
+// Numbers of a table: all with three digits, so that they can be compared down a column.
+const aligned = (value) => (Number.isFinite(value) && Math.abs(value) >= 1e-4 && Math.abs(value) < 100 ? value.toPrecision(3) : number(value));
+
 // A small probability for people; the table that can be downloaded has all its digits.
 const chance = (value) => (value < 1e-4 ? "< 0.0001" : number(value, 2));
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const spaceColour = (k) => css("--s" + (k % 7));
+// A variable has the colour of the first space that asks about it.
+const variableColour = (name) => {
+  const owner = facts.spaces.findIndex((space) => space.variables.includes(name));
+  return owner < 0 ? css("--soft") : spaceColour(owner);
+};
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => dark.matches && !matchMedia("print").matches;
 const ANCHORS = {
   number: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"],
+  onDark: ["#7a5cc0", "#5a76c4", "#2a8fa5", "#22a884", "#7ad151", "#fde725"], // the lowest must be seen, too
   angle: ["#c9bfd6", "#6e7fb8", "#3d2a63", "#2f1436", "#8a2f52", "#c58a74", "#c9bfd6"],
 };
 function ramp(kind, share) {
-  const stops = ANCHORS[kind] || ANCHORS.number;
+  const stops = ANCHORS[kind === "number" && isDark() ? "onDark" : kind] || ANCHORS.number;
   const place = Math.max(0, Math.min(0.9999, share)) * (stops.length - 1);
   const k = Math.floor(place), part = place - k;
   const [a, b] = [stops[k], stops[k + 1]].map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)));

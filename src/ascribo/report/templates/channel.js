@@ -21,7 +21,7 @@ async function fillChannel() {
     const line = make("tr"), head = make("th", null, { scope: "row" });
     head.append(named(space.name));
     const low = score("ci_low", s, c), high = score("ci_high", s, c);
-    line.append(head, make("td", number(score("score", s, c))), make("td", Number.isFinite(low) ? `${number(low)} to ${number(high)}` : "–"),
+    line.append(head, make("td", aligned(score("score", s, c))), make("td", Number.isFinite(low) ? `${aligned(low)} to ${aligned(high)}` : "–"),
       make("td", chance(score("q", s, c))),
       make("td", isCalled(s, c) ? "yes" : space.undecided ? "not decided" : space.tested ? "no" : "not tested"));
     return line;
@@ -94,7 +94,7 @@ function tuningFigure(variable, [all, early, late]) {
   const [figure, canvas] = captioned([variable.name]);
   const [low, high] = variable.range, labels = variable.kind === "label";
   const x = Array.from(all, (_, k) => (labels ? k : low + ((k + 0.5) / variable.bins) * (high - low)));
-  const line = (y, width, alpha) => ({ x, y, width, alpha, colour: spaceColour(0), dots: labels });
+  const line = (y, width, alpha) => ({ x, y, width, alpha, colour: variableColour(variable.name), dots: labels });
   picture(canvas, () => 120, (context, width, height) =>
     lineChart(context, width, height, [line(early, 1, 0.35), line(late, 1, 0.35), line(all, 2, 1)],
       { names: labels && variable.labels.length <= 8 ? variable.labels : null, domain: labels ? [-0.5, variable.labels.length - 0.5] : [low, high] }));
@@ -145,7 +145,7 @@ async function startTime() {
     context.fillText(fitted(context, drawn(facts.channels[state.channel], 20), left - 8), left - 6, TOP / 2);
     behaviours.forEach((values, k) => {
       const top = TOP + k * LANE;
-      lane(values, top + 3, LANE - 8, spaceColour(k));
+      lane(values, top + 3, LANE - 8, variableColour(facts.variables[k].name));
       context.fillStyle = css("--ink");
       context.fillText(fitted(context, drawn(facts.variables[k].name, 20), left - 8), left - 6, top + LANE / 2);
     });

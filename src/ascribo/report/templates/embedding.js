@@ -13,22 +13,20 @@ async function startEmbedding() {
   const first = facts.variables.length ? "v0" : "time";
   byId("colour").value = view.colour = first;
 
-  // Coordinates of the chosen space: centred, and of one size.
+  // Coordinates of the chosen space: the middle of what most points span, and of one size.
   let coordinates = null;
   function choose() {
     const [start, stop] = facts.dims[names[view.space]];
     const dims = Math.min(3, stop - start);
     coordinates = [];
-    const sizes = new Float32Array(count); // the largest coordinate of each point
+    let widest = 0;
     for (let d = 0; d < dims; d++) {
       const own = points.data.subarray((start + d) * count, (start + d + 1) * count);
-      let mean = 0;
-      for (const v of own) mean += v / count;
-      const centred = Float32Array.from(own, (v) => v - mean);
-      for (let k = 0; k < count; k++) sizes[k] = Math.max(sizes[k], Math.abs(centred[k]));
-      coordinates.push(centred);
+      const inOrder = Float32Array.from(own).sort(); // a few far points may lie outside
+      const low = inOrder[Math.floor(0.005 * (count - 1))], high = inOrder[Math.ceil(0.995 * (count - 1))];
+      coordinates.push(Float32Array.from(own, (v) => v - (low + high) / 2));
+      widest = Math.max(widest, (high - low) / 2);
     }
-    const widest = sizes.sort()[Math.floor(0.99 * (count - 1))]; // a few far points may lie at the edge
     for (const own of coordinates) for (let k = 0; k < count; k++) own[k] /= widest || 1;
     for (const button of document.querySelectorAll("[data-turn]")) button.disabled = dims < 3;
   }
@@ -135,6 +133,7 @@ async function startEmbedding() {
     if (what.includes("channel") && view.colour === "channel") await colour();
     redraw(canvas);
   });
+  dark.addEventListener("change", async () => { await colour(); redraw(canvas); });
   choose();
   await colour();
   redraw(canvas);

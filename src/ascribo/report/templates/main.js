@@ -118,7 +118,7 @@ async function start() {
   document.documentElement.dataset.whole = "yes";
   let waiting = null;
   addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redrawAll, 100); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { redrawAll(); fillTable(); });
+  dark.addEventListener("change", () => { redrawAll(); fillTable(); });
   addEventListener("beforeprint", redrawAll);
   addEventListener("afterprint", redrawAll);
 }

@@ -62,7 +62,7 @@ function scoreCell(s, c) {
   fill.style.background = isCalled(s, c) || !facts.spaces[s].tested ? spaceColour(s) : css("--soft");
   bar.append(fill);
   cell.append(bar, " " + (facts.method === "unique_variance" ? percent(value) : number(value)));
-  if (isCalled(s, c)) cell.append(make("strong", " ● called"));
+  if (isCalled(s, c)) cell.append(make("strong", " ●", { "aria-hidden": "true" }), make("span", " called", { class: "heard" }));
   return cell;
 }
 
@@ -109,8 +109,8 @@ function fillCalls() {
     cells[0].append(named(facts.channels[c]));
     cells[1].append(named(facts.spaces[s].name));
     const low = score("ci_low", s, c), high = score("ci_high", s, c);
-    line.append(...cells, make("td", number(score("score", s, c))),
-      make("td", Number.isFinite(low) ? `${number(low)} to ${number(high)}` : "–"),
+    line.append(...cells, make("td", aligned(score("score", s, c))),
+      make("td", Number.isFinite(low) ? `${aligned(low)} to ${aligned(high)}` : "–"),
       make("td", chance(score("q", s, c))), make("td", isCalled(s, c) ? "yes" : facts.spaces[s].tested ? "no" : "not tested"));
     return line;
   }));
