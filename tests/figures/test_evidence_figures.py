@@ -83,6 +83,8 @@ def test_the_chosen_dimension_is_ringed():
     chosen = asc.evidence.ChosenDimension("place", 2, curve, 0.03)
     ax = figures.dimension_curve(chosen)
     assert ax.texts[0].get_text() == "chosen: 2" and ax.get_lines()[1].get_xdata() == [2]
+    none = figures.dimension_curve(asc.evidence.ChosenDimension("place", None, curve, 0.03))
+    assert none.texts[0].get_text().startswith("none chosen")
 
 
 def test_a_tuning_curve_is_the_mean_in_each_bin():

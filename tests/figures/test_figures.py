@@ -75,6 +75,33 @@ def test_an_embedding_by_labels_has_a_legend():
     assert labels(ax.get_legend().get_texts()) == ["a", "b"] and points(ax) == 3
 
 
+def test_no_more_labels_are_named_than_there_are_colours():
+    rng = np.random.default_rng(0)
+    cells = np.r_[np.repeat([f"often {k}" for k in range(8)], 20), [f"rare {k}" for k in range(292)]]
+    ax = figures.embedding(rng.normal(size=(len(cells), 3)), cells, label="cell")
+    assert labels(ax.get_legend().get_texts()) == [*(f"often {k}" for k in range(8)), "292 others"]
+    assert points(ax) == len(cells)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_far_points_are_left_out_and_counted(dim):
+    z = np.random.default_rng(0).normal(size=(2000, dim))
+    z[:3] += 200
+    ax = figures.embedding(z)
+    assert points(ax) == 1997
+    told = ax.get_xlabel() + ax.get_title(loc="right")
+    assert "3 of 2,000 points far off are left out" in told
+
+
+def test_labels_have_no_order_so_that_no_line_joins_them():
+    rng = np.random.default_rng(0)
+    many = rng.choice([f"label {k}" for k in range(300)], 3000)
+    recording = asc.Recording(rng.normal(size=(3000, 1)), {"side": many > "label 3", "many": many})
+    assert {line.get_linestyle() for line in figures.tuning_curve(recording, "channel0", "side").lines} == {"None"}
+    ax = figures.tuning_curve(recording, "channel0", "many")
+    assert ax.get_xlabel() == "many (300 labels)" and not labels(ax.get_xticklabels())
+
+
 def test_bad_embeddings_are_refused():
     with pytest.raises(ValueError, match="shape"):
         figures.embedding(np.zeros(5))

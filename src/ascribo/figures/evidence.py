@@ -147,9 +147,12 @@ def dimension_curve(chosen: ChosenDimension, ax: Axes | None = None, *, title: s
         row = curve[curve["dim"] == chosen.dim].iloc[0]
         ax.plot(chosen.dim, row["consistency"], "o", markersize=11, fillstyle="none", color=INK)
         ax.annotate(
-            f"chosen: {chosen.dim}", (chosen.dim, row["consistency"]), (0, -18), textcoords="offset points",
+            f"chosen: {chosen.dim}", (chosen.dim, row["consistency"]), (0, -26), textcoords="offset points",
             ha="center", fontsize=8, color=INK,
         )  # fmt: skip
+    else:
+        told = "none chosen: at chance whatever the dimension"
+        ax.text(0.5, 0.04, told, transform=ax.transAxes, ha="center", fontsize=8, color=INK)
     ax.set(xlabel="dimensions", ylabel="consistency between seeds")
     ax.set_xticks(curve["dim"].tolist())
     tidy(ax, title or chosen.space)

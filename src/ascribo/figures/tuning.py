@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["rate_map", "stacked_curves", "tuning_curve"]
 
+MOST_LABELS = 24
+"""Labels that are named below a tuning curve."""
+
 
 def tuning_curve(
     recording: Recording,
@@ -64,14 +67,16 @@ def tuning_curve(
     else:
         codes, labels = pd.factorize(column, sort=True)
         groups, places = np.where(codes < 0, np.nan, codes), np.arange(len(labels))
-        ax.set_xticks(places, [str(label) for label in labels])
+        few = len(labels) <= MOST_LABELS
+        ax.set_xticks(places if few else [], [str(label) for label in labels] if few else [])
     for rows, width, alpha in ((half, 0.9, 0.45), (~half, 0.9, 0.45), (half | True, 1.8, 1.0)):
         groups_of_rows = rates[rows].groupby(groups[rows])
         enough = groups_of_rows.count() * (20 * len(places)) >= rows.sum()
         mean = groups_of_rows.mean()[enough].reindex(range(len(places)))
-        marker = "-" if numeric else "o-"
-        ax.plot(places, mean, marker, color=PALETTE[0], linewidth=width, alpha=alpha, markersize=4)
-    ax.set(xlabel=variable, ylabel=f"mean of {channel}")
+        marker, size = ("-", 0) if numeric else ("o", 3.0 * width)  # labels have no order: no line joins them
+        ax.plot(places, mean, marker, color=PALETTE[0], linewidth=width, alpha=alpha, markersize=size)
+    many = "" if numeric or len(places) <= MOST_LABELS else f" ({len(places)} labels)"
+    ax.set(xlabel=variable + many, ylabel=f"mean of {channel}")
     tidy(ax, title)
     return ax
 
