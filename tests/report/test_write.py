@@ -13,7 +13,7 @@ from ascribo.report.blobs import unpack
 from ascribo.report.contents import gather
 from ascribo.report.stretches import scores_in_blocks
 from ascribo.report.write import page
-from tests.report.conftest import HOSTILE, SCRIPT, made_up_maps, visible_text
+from tests.report.conftest import HOSTILE, SCRIPT, fit, made_up_maps, visible_text
 
 
 class Outline(HTMLParser):
@@ -167,6 +167,19 @@ def test_a_recording_without_variables_and_with_one_seed(tmp_path):
     maps = made_up_maps(model, np.ones((1, 8), bool))
     said = visible_text(model.report(data, tmp_path / "r.html", maps=maps).read_text())
     assert "One model was trained" in said and "All 8 channels carry it." in said
+
+
+def test_a_variable_may_be_missing_for_a_long_stretch(tmp_path, quick_unique_variance):
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.normal(size=800)) % 10
+    X = np.stack([np.sin(x), np.cos(x), rng.normal(size=800)], 1) + 0.3 * rng.normal(size=(800, 3))
+    recording = asc.Recording(X, {"x": np.where((np.arange(800) >= 100) & (np.arange(800) < 400), np.nan, x)})
+    model = fit(recording, {"x": asc.Follow("x", 1), "rest": asc.Time(1)}, seeds=1)
+    maps = model.attribute(recording)
+    scores, edges = scores_in_blocks(maps, model, recording)
+    missing = [150 <= edge < 350 for edge in edges]
+    assert np.isnan(scores[0][:, missing]).all() and np.isfinite(scores[0][:, -5:]).all()
+    assert model.report(recording, tmp_path / "report.html", maps=maps).stat().st_size > 50_000
 
 
 def test_constant_channels_that_were_dropped_are_named(recording, carries, tmp_path):

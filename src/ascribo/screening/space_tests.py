@@ -390,7 +390,8 @@ def _test(name: str, question: Question, left: Residuals, blocks: list[np.ndarra
     def at(rows: np.ndarray) -> np.ndarray:
         out = np.full((len(rows), len(score)), np.nan)
         for part in np.array_split(np.flatnonzero(usable[rows]), -(-len(rows) // LOOKED_AT)):
-            out[part] = left.products(question.parts(rows[part]), direction) - by_chance
+            if len(part):  # a variable may be missing at all of these
+                out[part] = left.products(question.parts(rows[part]), direction) - by_chance
         return out
 
     return SpaceTest(
