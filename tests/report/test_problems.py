@@ -129,6 +129,9 @@ def test_verdicts():
     assert grade == "bad" and why == "Nothing could be said about place: see why below."
     said = answer({**space, "undecided": "it is too slow.", "called": 0}, 9, 0.05)
     assert said == "Not decided: it is too slow."
+    assert answer({**space, "called": 1}, 1, 0.05) == "The only channel carries it."
+    assert answer({**space, "called": 0}, 1, 0.05) == "The only channel was not found to carry it."
+    assert answer({**space, "called": 0}, 6, 0.05) == "No channel of 6 was found to carry it."
 
 
 def test_a_variable_that_stands_still_for_long_is_named():

@@ -101,9 +101,11 @@ def answer(space: dict[str, Any], channels: int, q: float) -> str:
     if space["undecided"]:
         return f"Not decided: {short(space['undecided'], 300)}"
     if space["called"] == 0:
+        if channels == 1:
+            return "The only channel was not found to carry it."
         return f"No channel of {channels} was found to carry it."
     if space["called"] == channels:
-        return f"All {channels} channels carry it."
+        return "The only channel carries it." if channels == 1 else f"All {channels} channels carry it."
     return f"{space['called']} of {channels} channels carry it; at most about {percent(q)} of such calls are wrong."
 
 

@@ -100,12 +100,19 @@ function ramp(kind, share) {
   const [a, b] = [stops[k], stops[k + 1]].map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)));
   return `rgb(${a.map((v, i) => Math.round(v + part * (b[i] - v))).join(",")})`;
 }
-const LABELS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c", "#b8a900"];
-const labelColour = (k) => LABELS[k % LABELS.length];
+const LABELS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a900", "#6f5b9a"];
+// With more labels than there are colours to tell apart, those after the first few share grey.
+const FEW = LABELS.length - 1;
+const labelColour = (k, count) => (count > LABELS.length && k >= FEW ? "#9aa0a8" : LABELS[k % LABELS.length]);
 
 // The table of scores: column, space, channel -> number.
 let table = null, called = null;
 const columns = Object.fromEntries(facts.columns.map((name, k) => [name, k]));
 const score = (column, space, channel) =>
   table.data[(columns[column] * table.shape[1] + space) * table.shape[2] + channel];
+// Whether a channel carries a space, in words.
+const answerOf = (s, c) => {
+  const { refused, undecided, tested } = facts.spaces[s];
+  return isCalled(s, c) ? "yes" : refused ? "no map" : undecided ? "not decided" : tested ? "no" : "not tested";
+};
 const isCalled = (space, channel) => called.data[space * called.shape[1] + channel] === 1;

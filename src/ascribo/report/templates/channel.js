@@ -22,8 +22,7 @@ async function fillChannel() {
     head.append(named(space.name));
     const low = score("ci_low", s, c), high = score("ci_high", s, c);
     line.append(head, make("td", aligned(score("score", s, c))), make("td", Number.isFinite(low) ? `${aligned(low)} to ${aligned(high)}` : "–"),
-      make("td", chance(score("q", s, c))),
-      make("td", isCalled(s, c) ? "yes" : space.undecided ? "not decided" : space.tested ? "no" : "not tested"));
+      make("td", chance(score("q", s, c))), make("td", answerOf(s, c)));
     return line;
   }));
   redraw(byId("intervals"));

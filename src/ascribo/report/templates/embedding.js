@@ -51,7 +51,7 @@ async function startEmbedding() {
     colouring = { ...about, range: about.kind === "number" ? [low, high] : about.range };
     const [a, b] = colouring.range;
     colours = Array.from(own, (v) => !Number.isFinite(v) ? null
-      : about.kind === "label" ? labelColour(v) : ramp(about.kind, (v - a) / (b - a || 1)));
+      : about.kind === "label" ? labelColour(v, about.labels.length) : ramp(about.kind, (v - a) / (b - a || 1)));
     legend();
   }
 
@@ -60,9 +60,11 @@ async function startEmbedding() {
     const title = make("span");
     title.append("Colour: ", named(colouring.label, 40));
     if (colouring.kind === "label") {
-      box.replaceChildren(title, ...colouring.labels.map((label, k) => {
+      const count = colouring.labels.length;
+      const toName = count > LABELS.length ? [...colouring.labels.slice(0, FEW), "all others"] : colouring.labels;
+      box.replaceChildren(title, ...toName.map((label, k) => {
         const item = make("span"), swatch = make("span", null, { class: "swatch", "aria-hidden": "true" });
-        swatch.style.background = labelColour(k);
+        swatch.style.background = labelColour(k, count);
         item.append(swatch, named(label, 24));
         return item;
       }));

@@ -83,7 +83,8 @@ function fillTable() {
     const mine = String(search.column) === cell.dataset.key;
     cell.setAttribute("aria-sort", mine ? (search.down ? "descending" : "ascending") : "none");
   }
-  byId("table-count").textContent = `${matching.length} of ${facts.channels.length} channels`;
+  const all = facts.channels.length;
+  byId("table-count").textContent = `${matching.length} of ${all} channel${all === 1 ? "" : "s"}`;
   byId("more-channels").hidden = matching.length <= search.most;
 }
 
@@ -111,7 +112,7 @@ function fillCalls() {
     const low = score("ci_low", s, c), high = score("ci_high", s, c);
     line.append(...cells, make("td", aligned(score("score", s, c))),
       make("td", Number.isFinite(low) ? `${aligned(low)} to ${aligned(high)}` : "–"),
-      make("td", chance(score("q", s, c))), make("td", isCalled(s, c) ? "yes" : facts.spaces[s].tested ? "no" : "not tested"));
+      make("td", chance(score("q", s, c))), make("td", answerOf(s, c)));
     return line;
   }));
   byId("calls-count").textContent = `${rows.length} rows`;
