@@ -22,11 +22,11 @@ def test_what_agrees_is_counted(model, carries, tmp_path):
     assert (position["all"], position["some"], position["none"]) == (4, 2, 6) and position[
         "overlap"
     ] == pytest.approx(4 / 6)
-    assert position["answer"] == "Of 6 shared channels called in any run, 4 (67%) are called in all 2."
+    assert position["answer"] == "Of 6 shared channels called in any run, 4 (67%) are called in both."
     assert {row["channel"] for row in position["rows"][:4]} == {f"channel{k}" for k in range(4)}
     assert side["all"] == 4 and rest["all"] == 12 and rest["none"] == 0
     said = html.unescape(visible_text(write_comparison(runs, tmp_path / "c.html").read_text()))
-    assert "Of 6 shared channels called in any run, 4 (67%) are called in all 2." in said
+    assert "Of 6 shared channels called in any run, 4 (67%) are called in both." in said
 
 
 def test_runs_of_different_animals_share_spaces_alone(model, carries, tmp_path):

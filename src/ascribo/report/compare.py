@@ -148,7 +148,8 @@ def _answer(unknown: list[str], times: np.ndarray, runs: int) -> str:
         return f"None of the {len(times)} shared channels is called in any run."
     return (
         f"Of {any_run} shared channel{plural(any_run)} called in any run, {all_runs} "
-        f"({percent(all_runs / any_run)}) {'is' if all_runs == 1 else 'are'} called in all {runs}."
+        f"({percent(all_runs / any_run)}) {'is' if all_runs == 1 else 'are'} called in "
+        f"{'both' if runs == 2 else f'all {runs}'}."
     )
 
 

@@ -46,14 +46,15 @@ def short(name: object, most: int = LONGEST) -> str:
 def percent(share: float) -> str:
     """A share for people, with two digits that mean something.
 
-    >>> percent(0.314), percent(0.0314), percent(0.05), percent(0.00031), percent(float("nan"))
-    ('31%', '3.1%', '5%', '0.03%', 'not known')
+    >>> percent(0.314), percent(0.0314), percent(0.05), percent(0.00031), percent(-1e-6), percent(float("nan"))
+    ('31%', '3.1%', '5%', '0.03%', '0%', 'not known')
     """
     if not math.isfinite(share):
         return "not known"
     digits = 0 if abs(share) >= 0.0995 else 1 if abs(share) >= 0.00995 else 2
     text = f"{100 * share:.{digits}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return ("0" if text == "-0" else text) + "%"
 
 
 def q_value(value: float) -> str:
