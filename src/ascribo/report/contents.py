@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from ..attribution.maps import AttributionMaps
 from ..data.mapped_files import take_rows
@@ -16,6 +17,7 @@ from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
 from ..spaces.base import Space, layout
+from ..support.compute import in_threads
 from .activity import SIDE, Shown, envelope, shown_variables, tuning, variable_envelope
 from .agreement import seed_agreement
 from .blobs import quantise
@@ -66,13 +68,22 @@ def gather(
     z = fitted.embedder.embed(fitted.parameters, fitted.standardise(recording.X), recording.epochs, rows)
     consensus = fitted.consensus(z).cpu().numpy()
     agreement = seed_agreement(model, recording, maps)
-    problems = find_problems(model, recording, maps, calls, agreement)
     variables = shown_variables(recording, spaces)
+
+    def look() -> tuple[list[dict[str, str]], str]:
+        return find_problems(model, recording, maps, calls, agreement), fingerprint(recording)
+
+    def draw() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        torch.set_num_threads(1)  # each thread has a number of its own
+        return _pictures(model, recording, maps, calls, variables, rows, consensus)
+
+    # of a large recording both take seconds
+    (problems, print_of), (facts, arrays) = in_threads(lambda part: part(), (look, draw))
     of_spaces = [_space(name, spaces[name], model, maps, calls, recording) for name in names]
     for space in of_spaces:
         space["answer"] = answer(space, maps.by_space.sizes["channel"], q)
     grade, why = overall(of_spaces, problems, model.model_.seeds)
-    print_of, title = fingerprint(recording), title or question(of_spaces)
+    title = title or question(of_spaces)
     words = {
         "title": title,
         "when": (when or datetime.datetime.now()).strftime("%Y-%m-%d %H:%M"),
@@ -102,7 +113,6 @@ def gather(
         "versions": versions(),
         "fingerprint": print_of,
     }
-    facts, arrays = _pictures(model, recording, maps, calls, variables, rows, consensus)
     facts["spaces"] = [_brief(space) for space in of_spaces]
     facts |= {"method": maps.method, "shift": None if shift is None else _shift(shift)}
     return Contents(words, facts, arrays)
