@@ -67,8 +67,8 @@ def test_numbered_columns_of_a_table_are_the_channels_and_all_others_variables(
 
 
 def test_a_table_without_numbered_columns_says_that_all_are_channels(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd")).to_csv(tmp_path / "t.csv", index=False)
+    hidden = np.cumsum(np.random.default_rng(0).normal(size=(600, 4)), axis=0) % 10  # moves smoothly in time
+    pd.DataFrame(hidden, columns=list("abcd")).to_csv(tmp_path / "t.csv", index=False)
     assert main(["analyse", str(tmp_path / "t.csv"), "--out", str(tmp_path / "run"), "--quiet", *QUICK]) == 0
     assert "Every column of numbers is a channel: --follow names the variables." in capsys.readouterr().out
 

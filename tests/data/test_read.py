@@ -202,7 +202,7 @@ def test_text_arrays(tmp_path):
     save_hdf5(tmp_path / "a.h5", {"X": X, "side": side.tolist(), "epochs": side.tolist()})
     for name in ("a.npz", "a.h5"):
         recording = read(tmp_path / name)
-        assert recording.variables.shape[1] == 0  # numbers only, unless asked for
+        assert recording.variables["side"].tolist() == side.tolist() and recording.variables.shape[1] == 1
         assert recording.epochs.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
         assert read(tmp_path / name, variables="side").variables["side"].tolist() == side.tolist()
 
