@@ -134,6 +134,12 @@ def test_the_overview_is_a_whole_picture(model, data, tmp_path, quick_unique_var
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert [t for t in titles if t] == ["map", "truth", "position, by x", "position, by y"]
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["overview.png"]
+    shown, truth = (ax.images[0].get_array() for ax in figure.axes[:2])
+    rows = labels(figure.axes[0].get_yticklabels())
+    own = maps.by_space.sel(channel=rows)
+    np.testing.assert_allclose(shown, own / own.max("channel"))  # each row under its own name, and so is the truth
+    np.testing.assert_array_equal(truth, data.truth.sel(channel=rows).transpose("channel", "space"))
+    assert rows != list(data.channel_names)  # channels that carry the same stand together
 
 
 def test_the_overview_of_a_recording_without_truth_or_variables(model, data):

@@ -48,10 +48,9 @@ def map_image(
     ['position', 'rest']
     """
     scores = scores.transpose("channel", "space")
-    marked = _marked(scores, calls)
     if sort:
-        order = _by_space(scores.values.astype(float), marked)
-        scores, marked = scores[order], marked[order]
+        scores = scores[channel_order(scores, calls)]
+    marked = _marked(scores, calls)
     channels, spaces = ([str(name) for name in scores[dim].values] for dim in scores.dims)
     ax = new_axes(ax, (1.2 + 0.9 * len(spaces), 1.2 + min(8.0, 0.16 * len(channels))))
     known = scores.dtype == bool
@@ -105,8 +104,11 @@ def _marked(scores: xr.DataArray, calls: pd.DataFrame | None) -> np.ndarray:
     return table.eq(True).to_numpy(dtype=bool)
 
 
-def _by_space(values: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Channels in the order of the first space they are called for, or have most of; the strongest first."""
+def channel_order(scores: xr.DataArray, calls: pd.DataFrame | None = None) -> np.ndarray:
+    """Numbers of the channels in the order of the first space they are called for, or have most of; the strongest
+    first. scores, calls : as for `map_image`."""
+    scores = scores.transpose("channel", "space")
+    values, marked = scores.values.astype(float), _marked(scores, calls)
     share = np.nan_to_num(values / np.where((top := np.nanmax(np.abs(values), axis=0)) > 0, top, 1))
     first = np.where(marked.any(1), marked.argmax(1), values.shape[1]) if marked.any() else share.argmax(1)
     strength = share[np.arange(len(share)), np.minimum(first, values.shape[1] - 1)]
@@ -147,7 +149,10 @@ def map_over_time(
     where = np.arange(len(time)) * count // len(time)
     means = np.asarray(pd.DataFrame(own.values).groupby(where).mean()).T
     order = np.argsort(-np.nan_to_num(means.mean(1)), kind="stable")
+    own_figure = ax is None
     ax = new_axes(ax, (6.4, 1.6 + min(5.0, 0.14 * len(order))))
+    if own_figure:  # room for what stands below the second picture
+        ax.figure.get_layout_engine().set(h_pad=0.15)  # type: ignore[union-attr, call-arg]
     top = float(np.nanquantile(np.abs(means), 0.99)) or 1.0
     extent = (time[0], time[-1] if time[-1] > time[0] else time[0] + 1, len(order) - 0.5, -0.5)
     image = ax.imshow(

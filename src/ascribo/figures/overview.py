@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.recording import Recording
 from ..spaces.base import layout, reported
-from .attribution_maps import map_image
+from .attribution_maps import channel_order, map_image
 from .embeddings import embedding
 from .style import INK, colorbar, new_figure, write_png
 from .training_curves import training
@@ -31,8 +31,9 @@ def overview(
 ) -> Figure:
     """Draw all of a fitted model on one page: its map, its embedding by the variables, its training.
 
-    model : fitted. recording, maps : what it was fitted to, and its maps. If the recording has a truth, it stands
-    beside the map. path : where to write the page as PNG; None: nowhere.
+    model : fitted. recording, maps : what it was fitted to, and its maps; channels stand together by what they
+    carry. If the recording has a truth, it stands beside the map. path : where to write the page as PNG; None:
+    nowhere.
 
     Examples
     --------
@@ -51,6 +52,8 @@ def overview(
         tables["truth"] = recording.truth.sel(channel=maps.by_space["channel"])
     left = grid[:, 0].subgridspec(1, len(tables))
     calls = maps.calls() if maps.tested else None
+    order = channel_order(maps.by_space, calls)
+    tables = {name: table.isel(channel=order) for name, table in tables.items()}
     images = [
         map_image(
             table,
