@@ -236,6 +236,9 @@ def test_it_prints(browser, written):
     opened = Opened(browser, written)
     opened.page.emulate_media(media="print")
     assert opened.page.locator("nav").is_hidden() and opened.page.locator("#map").is_visible()
+    assert opened.page.locator("#channel-table tbody button").first.is_visible()  # the names of the channels
+    shape = "c => c.width / c.height - c.getBoundingClientRect().width / c.getBoundingClientRect().height"
+    assert abs(opened.page.locator("#map").evaluate(shape)) < 0.05  # not stretched
     assert len(opened.page.pdf()) > 20_000
     opened.context.close()
 
