@@ -94,7 +94,7 @@ def _print(table: pd.DataFrame) -> None:
         left=[_left(seconds, finished) for seconds, finished in zip(table["left"], done, strict=True)],
         age=[f"{duration(seconds)} ago" for seconds in table["age"]],
     )
-    print_table(shown, "Fitting: bits are above chance, the time left is at most")
+    print_table(shown, "Fitting: bits above chance, and the time left at most, with the seeds to come")
 
 
 def _left(seconds: float, finished: bool) -> str:
