@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from ascribo.simulate import Sprites, laplace_pairs, to_grid, track_pairs, track_transitions, uniform_pairs
 from ascribo.spaces.similarities import Lp
 from experiments.images.pair_source import ImageSource, train_within
-from experiments.shared.image_networks import TileVAE
+from experiments.shared.image_networks import ConvolutionVAE, TileVAE, VAENetwork
 from experiments.shared.stack_training import train
 
 __all__ = ["DATA", "Encoders", "SlowVAE", "made_tracks", "sample_pairs", "train_models"]
@@ -24,6 +24,12 @@ DIM = 10
 DATA = ("LAP", "UNI", "discrete tracks", "continuous tracks")
 BETA, SLOW = 8.0, (1.0, 10.0, 6.0)
 """β of the β-VAE; and of SlowVAE β, γ and the rate of the Laplace prior (Klindt et al. 2021)."""
+NETWORKS: dict[str, Callable[[int], VAENetwork]] = {
+    "overlapping": lambda units: ConvolutionVAE(units, 64),
+    "tiles": TileVAE,
+}
+"""Encoders by name: four overlapping convolutions, nearly those of the papers; or convolutions side by side, ten
+times as fast a step, which did not find the shape of sprites in a trial (docs/identifiability.md)."""
 RATE = 1e-3
 EPOCH = 100
 """Training steps of a VAE between two looks at the clock."""
@@ -135,10 +141,11 @@ def train_models(
     seconds: float | None = None,
     alphas: Sequence[float] = (0.5,),
     exponent: float = 1.0,
+    network: str = "overlapping",
 ) -> Encoders:
     """Train a stack on one data set: "AU" (every α and seed), "VAE" (β-VAE and SlowVAE) or "supervised".
 
-    exponent : p of L_AU(α, p).
+    exponent : p of L_AU(α, p). network : of contrastive and supervised encoders, see `NETWORKS`.
     """
     draw, where = sample_pairs(grid, data), grid.stamps.device
     if kind == "VAE":
@@ -156,7 +163,7 @@ def train_models(
 
     dim = 5 if supervised else DIM
     source = ImageSource(
-        lambda: TileVAE(dim).encoder,
+        lambda: NETWORKS[network](dim).encoder,
         [model["seed"] for model in models],
         batch,
         similarity=Lp(exponent),

@@ -64,8 +64,9 @@ FULL = {
     "data": DATA,
     "dci_seeds": 2,
     "alphas": (0.5, 0.9, 0.99, 0.999, 0.9999),
-    "seeds": range(6),
-    "baseline_seeds": range(3),
+    "network": "overlapping",
+    "seeds": range(2),
+    "baseline_seeds": range(2),
     "steps": 30_000,
     "batch_size": 128,
     "budget": 1_800.0,
@@ -77,17 +78,16 @@ FULL = {
     "dci": 2_000,
     "workers": 8,
 }
-"""budget : seconds of
-training, of all stacks together; each has its share. whole_grid : encode every image once, and look codes up.
-points, pairs, samples, fitted, dci : see `score_encoder` and `score_dci`. dci_seeds : models of a kind that DCI is
-computed of. workers : processes that compute scores."""
+"""network : see `sprite_models.NETWORKS`. budget : seconds of training, of all stacks together; each has its share.
+whole_grid : encode every image once, and look codes up. points, pairs, samples, fitted, dci : see `score_encoder`
+and `score_dci`. dci_seeds : models of a kind that DCI is computed of. workers : processes that compute scores."""
 TAKES = "30 minutes of training on an H200 (`budget`), then scores on 8 cores for about as long"
 QUICK = {
     **{"data": ("LAP", "continuous tracks"), "alphas": (0.5, 0.99), "seeds": range(1), "baseline_seeds": range(1)},
     **{"steps": 3, "batch_size": 8, "points": 20, "pairs": 2, "samples": 200, "fitted": 100, "dci": 0},
     **{"whole_grid": False, "workers": 1},
 }
-SHARES = {"LAP": 7.0, "UNI": 3.5, "tracks": 1.5, "VAE": 1.7, "supervised": 1.0}
+SHARES = {"LAP": 14.0, "UNI": 3.5, "tracks": 1.5, "VAE": 1.7, "supervised": 1.0}
 """How the budget is shared: stacks of many α by data, contrastive stacks on tracks, VAEs, supervised."""
 COUNTS = ("points", "pairs", "samples", "fitted", "dci")
 AT_ONCE = {"cpu": 500, "cuda": 60_000}
@@ -111,7 +111,10 @@ def cases(plan: Plan) -> Sequence[Case]:
         many = case["share"] in ("LAP", "UNI")
         case |= {"seeds": plan["seeds"] if many else plan["baseline_seeds"]}
         case |= {"seconds": plan["budget"] * SHARES[case.pop("share")] / whole}
-        case |= {key: plan[key] for key in ("steps", "batch_size", "whole_grid", "workers", "dci_seeds", *COUNTS)}
+        case |= {
+            key: plan[key]
+            for key in ("steps", "batch_size", "network", "whole_grid", "workers", "dci_seeds", *COUNTS)
+        }
     return found
 
 
@@ -175,7 +178,7 @@ def _score(score: Callable[..., dict[str, float]], row: Row, codes: np.ndarray, 
 def _train(grid: simulate.Sprites, **case: Any) -> tuple[Row, np.ndarray | None]:
     """The row of a stack, and the codes (737280, model, dimension) of its models where they are to be scored."""
     began = time.monotonic()
-    keys = ("kind", "data", "seeds", "steps", "batch_size", "seconds", "alphas", "exponent")
+    keys = ("kind", "data", "seeds", "steps", "batch_size", "seconds", "alphas", "exponent", "network")
     made = train_models(grid, **{key: case[key] for key in keys if key in case})
     for model in made.models:
         model["name"] = model.get("kind") or (

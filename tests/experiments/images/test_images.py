@@ -11,6 +11,7 @@ from experiments.images.pair_source import ImageSource, train_within
 from experiments.images.sprite_models import SlowVAE, laplace_divergence, made_tracks
 from experiments.images.sprite_scores import SIZES, score_codes
 from experiments.shared.image_networks import TileVAE
+from experiments.shared.runner import make_plan
 
 GRID = asc.simulate.sprites()
 
@@ -114,3 +115,30 @@ def test_what_is_not_a_data_set_is_refused():
     with pytest.raises(ValueError, match="expected one of"):
         sample_pairs(GRID, "NAT")
     assert SIZES == [3, 6, 40, 32, 32]
+
+
+def test_sprites_go_on_where_they_stopped(tmp_path, monkeypatch):
+    """What was trained is not trained again, and codes that have no scores yet are scored."""
+    plan = make_plan(sprites.FULL, sprites.QUICK, data=("LAP",), whole_grid=True, dci=0)
+    wanted = [case for case in sprites.cases(plan) if case["kind"] != "VAE"]
+    how = {"jobs": 1, "fresh": False, "progress": False, "device": "cpu"}
+    codes = np.random.default_rng(0).normal(size=(len(GRID), 2, 5)).astype(np.float32)
+    trained = []
+
+    def train(grid, **case):
+        trained.append(case["kind"])
+        models = [{"alpha": alpha, "seed": 0, "name": "AU"} for alpha in (0.5, 0.99)]
+        return {"kind": case["kind"], "data": "LAP", "steps": 1, "seconds": 0.0, "models": models}, codes
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sprites, "_train", train)
+    monkeypatch.setattr(sprites, "_score", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        sprites._rows(wanted, tmp_path, **how)
+    monkeypatch.undo()
+    monkeypatch.setattr(sprites, "_train", stopped)
+    rows, there = sprites._rows(wanted, tmp_path, **how)
+    assert trained == ["AU", "supervised"] and there == 2
+    assert all(0 <= model["scores"]["FactorVAE"] <= 1 for row in rows for model in row["models"])
