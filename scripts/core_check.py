@@ -14,7 +14,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-EXTRAS = ("matplotlib", "statsmodels", "pyarrow", "pynapple", "pynwb", "distributed", "captum")
+EXTRAS = ("matplotlib", "statsmodels", "pyarrow", "zarr", "pynapple", "pynwb", "distributed", "captum")
 CORE = ("numpy", "scipy", "scikit-learn", "torch", "xarray", "pandas", "safetensors", "h5netcdf", "h5py", "jinja2")
 
 

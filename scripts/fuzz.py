@@ -16,6 +16,7 @@ The exit status is 0 only if nothing was counted.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -70,6 +71,9 @@ def make_files(folder: Path) -> list[tuple[str, Path]]:
             made.append(name)
         except ImportError:
             pass
+    for version in (2, 3):
+        with contextlib.suppress(ImportError):
+            made += _write_zarr(folder / f"v{version}.zarr", version, X)
     model = asc.ContrastiveEmbedding(
         {"x": asc.Follow("x", 1)}, seeds=1, steps=3, batch_size=16, penalty=0.0, progress=False
     )
@@ -99,6 +103,17 @@ def _write_nwb(path: Path) -> None:
         file.add_unit(spike_times=np.sort(np.random.default_rng(k).uniform(0, 5, 40)))
     with pynwb.NWBHDF5IO(str(path), "w") as io:
         io.write(file)
+
+
+def _write_zarr(path: Path, version: int, X: np.ndarray) -> list[str]:
+    """A zarr folder; which of its files are to be damaged."""
+    import zarr
+
+    group = zarr.open_group(path, mode="w", zarr_format=version)
+    group.create_array("X", data=X, chunks=(30, 4))
+    group.create_array("x", data=X[:, 0], chunks=(60,))
+    own = ["X/.zarray", "X/0.0"] if version == 2 else ["X/zarr.json", "X/c/0/0"]
+    return [f"{path.name}/{name}" for name in own]
 
 
 class Payload:
@@ -141,6 +156,8 @@ def read(kind: str, path: Path) -> None:
 
     if kind.startswith("run/"):
         asc.load(path.parent)
+    elif ".zarr/" in kind:
+        asc.read(next(folder for folder in path.parents if folder.suffix == ".zarr"))
     elif kind.endswith(".nc"):
         asc.attribution.AttributionMaps.load(path)
     else:
@@ -158,9 +175,14 @@ def work(tasks, results, good: list[tuple[str, Path]], folder: Path) -> None:
         kind, source = good[number % len(good)]
         place = folder / "read" / str(number)
         place.mkdir(parents=True)
-        for other in source.parent.iterdir() if kind.startswith("run/") else [source]:
-            shutil.copy(other, place / other.name)
-        path = place / source.name
+        if ".zarr/" in kind:
+            store = next(parent for parent in source.parents if parent.suffix == ".zarr")
+            shutil.copytree(store, place / store.name)
+            path = place / kind
+        else:
+            for other in source.parent.iterdir() if kind.startswith("run/") else [source]:
+                shutil.copy(other, place / other.name)
+            path = place / source.name
         path.write_bytes(damage(source.read_bytes(), rng))
         results.put((number, kind, "began", ""))
         before, outcome, why = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, "fine", ""

@@ -23,7 +23,9 @@ def test_damaged_files_are_read_or_refused(fuzz, tmp_path, monkeypatch):
     monkeypatch.setenv("ASCRIBO_FUZZ_MARK", str(tmp_path / "CODE_RAN"))
     (tmp_path / "good").mkdir()
     good = fuzz.make_files(tmp_path / "good")
-    assert {"table.csv", "arrays.npz", "new.h5", "maps.nc", "run/model.json"} <= {kind for kind, _ in good}
+    assert {"table.csv", "arrays.npz", "new.h5", "maps.nc", "run/model.json", "v3.zarr/X/c/0/0"} <= {
+        kind for kind, _ in good
+    }
     tasks, results = queue.SimpleQueue(), queue.SimpleQueue()
     for number in [*range(260), None]:
         tasks.put(number)

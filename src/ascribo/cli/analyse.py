@@ -58,6 +58,8 @@ def analyse(
         "epochs": reading.pop("epochs"),
         "time": reading.pop("timestamps"),
     }
+    if (unpack := reading.pop("unpack")) is not None:
+        how["unpack"] = str(Path(unpack).absolute())
     of_table = _assume_roles(data, how, asked) if is_table(data) else []
     treatment = {name: value for name, value in reading.items() if value is not None}
     say(f"reading {data}", progress)

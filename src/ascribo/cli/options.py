@@ -268,6 +268,12 @@ def _reading(command: argparse.ArgumentParser) -> None:
         "--epochs", metavar="NAME", help="labels of epochs, such as trials (epoch, epochs or trial)"
     )
     reading.add_argument("--timestamps", metavar="NAME", help="time stamps (time)")
+    reading.add_argument(
+        "--unpack",
+        metavar="FOLDER",
+        help="where to unpack channels of over 128 MiB that are compressed, in chunks or not float32 (.h5, .mat, "
+        ".zarr, .npy), once, to be read from there as they are needed: they may be larger than memory",
+    )
 
     treatment = command.add_argument_group("what is done to the channels (`ascribo attribute` does the same)")
     treatment.add_argument(

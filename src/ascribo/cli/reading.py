@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..data.format_registry import find_loader, suffixes
+from ..data.format_registry import find_loader, is_recording_file, suffixes
 from ..data.preprocessing import Treatment
 from ..data.read import read
 from ..data.recording import Recording
@@ -49,6 +49,7 @@ class RecordingOptions:
     bin_size: float | None
     smooth: float | None
     transform: str | None
+    unpack: str | None
 
     def build_spaces(self) -> dict[str, Space]:
         """The spaces that were asked for, by name."""
@@ -65,6 +66,7 @@ class RecordingOptions:
             "variables": None if variables is None else list(variables),
             "epochs": self.epochs,
             "time": self.timestamps,
+            **({} if self.unpack is None else {"unpack": str(Path(self.unpack).absolute())}),
         }
 
     def read(self, progress: bool) -> Recording:
@@ -114,7 +116,8 @@ def read_like(path: str, how: dict[str, Any], model: ContrastiveEmbedding) -> Re
 
 def has_own_bins(path: str) -> bool:
     """Whether a file, or a folder of pynapple's, is of a kind that is read in bins of the size asked for."""
-    return Path(path).is_dir() or Path(path).suffix.lower() in suffixes("bin_size")
+    folder = Path(path).is_dir() and not is_recording_file(path)
+    return folder or Path(path).suffix.lower() in suffixes("bin_size")
 
 
 def is_table(path: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..support.compute import physical_memory
 from ..support.names import first_few, plural
 from .mapped_files import release
 from .standardised_channels import chunk_bounds, time_chunks
@@ -46,6 +47,8 @@ def as_stored(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
     double = needs_float64(rows, values.shape, values.dtype)
     dtype = np.dtype(np.float64 if double else np.float32)
     shared = values.dtype == dtype and values.flags.c_contiguous
+    if not shared:
+        _check_room(values, dtype)
     X = np.asarray(values) if shared else np.empty(values.shape, dtype=dtype)
     for part in time_chunks(values):
         with np.errstate(over="ignore"):  # said better below
@@ -55,6 +58,17 @@ def as_stored(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
         if not finite:
             raise ValueError(_not_finite(values, names))
     return X
+
+
+def _check_room(values: np.ndarray, dtype: np.dtype) -> None:
+    """Refuse a copy that this machine has no memory for."""
+    size, memory = values.size * dtype.itemsize, physical_memory()
+    if memory is not None and size > memory:
+        raise ValueError(
+            f"X of shape {values.shape} is {values.dtype}: as {dtype} in C order it takes {size / 2**30:,.1f} GiB, "
+            f"and this machine has {memory / 2**30:,.1f}. Save it in that form, which is mapped and not copied: "
+            "asc.read(path, unpack=FOLDER) (--unpack) does so."
+        )
 
 
 def exact_in_float32(dtype: np.dtype) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "file_format",
     "find_loader",
     "find_time_series",
+    "is_recording_file",
     "register_time_series",
     "suffixes",
 ]
@@ -60,11 +61,15 @@ class TimeSeriesFormat:
 
 
 _LOADERS: dict[str, Callable[..., Any]] = {}
+_FOLDERS: set[str] = set()
+"""Endings of folders that are read as one file."""
 _TIME_SERIES: dict[str, TimeSeriesFormat] = {}
 
 
-def file_format(*endings: str) -> Callable[[Loader], Loader]:
+def file_format(*endings: str, folder: bool = False) -> Callable[[Loader], Loader]:
     """Register, as a decorator, the function that reads files with these endings.
+
+    folder : they are folders, which are read as if they were one file.
 
     The function takes a path, and options of its own by name, which `ascribo.read` passes on. It returns
 
@@ -83,6 +88,8 @@ def file_format(*endings: str) -> Callable[[Loader], Loader]:
     def register(load: Loader) -> Loader:
         for ending in endings:
             _LOADERS[ending.lower()] = load
+            if folder:
+                _FOLDERS.add(ending.lower())
         return load
 
     return register
@@ -101,6 +108,16 @@ def find_loader(path: str | Path) -> Callable[..., Any]:
             f"{path}: cannot read files ending in {Path(path).suffix!r}; expected one of {', '.join(_LOADERS)}."
         )
     return _LOADERS[ending]
+
+
+def is_recording_file(path: str | Path) -> bool:
+    """Whether there is a file, or a folder that is read as one (.zarr).
+
+    >>> is_recording_file("not-there.npz")
+    False
+    """
+    place = Path(path)
+    return place.is_dir() if place.suffix.lower() in _FOLDERS else place.is_file()
 
 
 def check_options(path: str | Path, options: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..support.names import suggest
 from . import formats  # each format registers itself
-from .format_registry import FileContentError, check_options, find_loader
+from .format_registry import FileContentError, check_options, find_loader, is_recording_file
 from .formats.array_files import recording_from_arrays
 from .formats.table_files import recording_from_table
 from .recording import Recording
@@ -38,12 +38,12 @@ def read(
     semicolons or tabs between columns, and decimal commas. A first row of nothing but numbers is refused, unless
     `header=True` says that these are names or `header=False` that they are data.
 
-    In a file of **arrays** (.npz, .mat, .h5, .hdf5) the channels are a matrix (time, channel), and
+    In a file of **arrays** (.npz, .mat, .h5, .hdf5, .zarr) the channels are a matrix (time, channel), and
     the variables are all other arrays of numbers with one row per time step, and vectors of text, which are
     labels: a vector under its own name, the k columns of a matrix as name0, name1, ..., and those of "xy" as x and
-    y. Arrays
-    inside a group are called "group/name". Python objects are never unpickled. A file of **one array** (.npy) holds
-    the channels only, and is memory-mapped.
+    y. Arrays inside a group are called "group/name". Python objects are never unpickled. A file of **one array**
+    (.npy) holds the channels only, and is memory-mapped. So is a matrix of over 128 MiB that an HDF5 file holds as
+    plain float32, neither compressed nor in chunks.
 
     In an **NWB** file (.nwb) everything has its path and its own time stamps: see
     `ascribo.data.formats.read_nwb`, which takes bin_size and more. A **folder** holds files that pynapple
@@ -63,7 +63,9 @@ def read(
     smooth, transform : float and str, optional
         Gaussian smoothing within epochs, its width in seconds, and "sqrt" or "zscore": see `ascribo.Treatment`.
         Time must be in seconds.
-    options : what a format takes beside these, such as `header` or `bin_size`.
+    options : what a format takes beside these, such as `header` or `bin_size`. For .npy, .mat, .h5, .hdf5 and .zarr
+        `unpack`: a folder to which channels of over 128 MiB are unpacked, once, if they cannot be mapped where they
+        are (compressed, in chunks, not float32). They are mapped from there, and may be larger than memory.
 
     Examples
     --------
@@ -78,12 +80,14 @@ def read(
     path = Path(path)
     roles = {"channels": channels, "variables": variables, "epochs": epochs, "time": time}
     treatment = {"smooth": smooth, "transform": transform}
-    if path.is_dir():
+    if path.is_dir() and not is_recording_file(path):
         return _read_folder(path, {k: v for k, v in {**roles, **treatment, **options}.items() if v is not None})
     load = find_loader(path)
-    if path.exists() and not path.is_file():
+    if path.exists() and not is_recording_file(path):
+        if path.is_file():
+            raise ValueError(f"{path} is a file; what ends in {path.suffix} is expected to be a folder.")
         raise ValueError(f"{path} is a device or a pipe, which may never end: expected an ordinary file.")
-    if not path.is_file():
+    if not path.exists():
         files = [f.name for f in path.parent.iterdir()] if path.parent.is_dir() else []
         raise FileNotFoundError(f"{path}: no such file{suggest(path.name, sorted(files))}")
     takes = inspect.signature(load).parameters

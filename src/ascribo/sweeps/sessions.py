@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..data.format_registry import suffixes
+from ..data.format_registry import is_recording_file, suffixes
+from ..data.formats.stored_arrays import fingerprint_of
 from ..data.recording import Recording
 from ..report.methods_text import fingerprint
 from ..support.compute import in_threads
@@ -43,20 +44,20 @@ def find_sessions(given: Any) -> dict[str, Source]:
     if not found:
         raise ValueError(f"sessions={given!r}: there is none. Expected files ending in {', '.join(suffixes())}.")
     for name, one in found.items():
-        if isinstance(one, Path) and not one.is_file():
+        if isinstance(one, Path) and not is_recording_file(one):
             raise FileNotFoundError(f"session {name!r}: {one} is not there.")
     return found
 
 
 def _files(given: str) -> list[Path]:
     """The files of a folder or of a pattern, or the one file."""
-    if Path(given).is_dir():
+    if Path(given).is_dir() and not is_recording_file(given):
         return sorted(
-            path for path in Path(given).iterdir() if path.is_file() and path.suffix.lower() in suffixes()
+            path for path in Path(given).iterdir() if is_recording_file(path) and path.suffix.lower() in suffixes()
         )
     if Path(given).exists() or not glob.has_magic(given):
         return [Path(given)]
-    return sorted(path for path in map(Path, glob.glob(given, recursive=True)) if path.is_file())
+    return sorted(path for path in map(Path, glob.glob(given, recursive=True)) if is_recording_file(path))
 
 
 def _by_name(files: Sequence[Path]) -> dict[str, Source]:
@@ -90,10 +91,17 @@ def _known(folder: Path) -> dict[str, str]:
 
 def _mark(file: Path) -> str:
     """By this a file is taken to be the same as before: its place, size and time of the last change."""
+    if file.is_dir():
+        return fingerprint_of(file)
     state = file.stat()
     return f"{file.absolute()} {state.st_size} {state.st_mtime_ns}"
 
 
 def _digest(file: Any) -> str:
-    with open(file, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    """SHA-256 of a file; of a folder that is read as one, of its files and their names."""
+    if not Path(file).is_dir():
+        with open(file, "rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    files = sorted(path for path in Path(file).rglob("*") if path.is_file())
+    parts = [(str(path.relative_to(file)), _digest(path)) for path in files]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()

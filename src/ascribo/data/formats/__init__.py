@@ -8,7 +8,7 @@ To add one, write its module here and import it below (or write it elsewhere and
   `timed_series.py` makes recordings from events and from samples with time stamps, bins and all.
 """
 
-from . import array_files, table_files
+from . import array_files, table_files, zarr_store
 from .nwb import read_nwb
 from .pynapple import annotate, from_pynapple, to_pynapple
 from .pynapple_folder import read_pynapple_folder
@@ -21,4 +21,5 @@ __all__ = [
     "read_pynapple_folder",
     "table_files",
     "to_pynapple",
+    "zarr_store",
 ]

@@ -1,4 +1,7 @@
-"""Named arrays in files: .npz, .npy, .mat, .h5 and .hdf5; and a recording from such arrays."""
+"""Named arrays in files: .npz, .npy, .mat, .h5 and .hdf5; and a recording from such arrays.
+
+Those of HDF5 files are read when it is known which of them are wanted (`stored_arrays`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.io
@@ -15,12 +17,15 @@ import scipy.sparse
 from ...support.names import suggest
 from ..format_registry import FileContentError, file_format
 from ..recording import Recording
-from .hdf5_safety import check_hdf5, check_size
+from .hdf5_arrays import hdf5_arrays
+from .hdf5_safety import check_size
 from .mat_safety import readable_arrays
+from .stored_arrays import StoredArray, is_large
 
 __all__ = ["load_hdf5", "load_mat", "load_npy", "load_npz", "recording_from_arrays"]
 
 Arrays = dict[str, np.ndarray]
+Found = Mapping[str, np.ndarray | StoredArray]
 
 
 @file_format(".npz")
@@ -40,28 +45,41 @@ def load_npz(path: str | Path) -> Arrays:
 
 
 @file_format(".npy")
-def load_npy(path: str | Path) -> Arrays:
-    """The channels of an .npy file, memory-mapped: a matrix (time, channel), or a vector, which is one channel."""
+def load_npy(path: str | Path, unpack: str | Path | None = None) -> Found:
+    """The channels of an .npy file, memory-mapped: a matrix (time, channel), or a vector, which is one channel.
+
+    unpack : see `ascribo.read`; for matrices that are not float32 in C order.
+    """
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if array.ndim not in (1, 2):
         raise FileContentError(f"the array has shape {array.shape}; expected time x channel.")
-    return {"X": array if array.ndim == 2 else array[:, None]}
+    array = array if array.ndim == 2 else array[:, None]
+    if unpack is None or (array.dtype == np.float32 and array.flags.c_contiguous):
+        return {"X": array}
+    if not is_large(array.shape):
+        return {"X": array}
+    rows = lambda a, b: array[a:b]  # noqa: E731
+    return {"X": StoredArray("X", array.shape, array.dtype, Path(path), rows, unpack=Path(unpack))}
 
 
 @file_format(".mat")
-def load_mat(path: str | Path) -> Arrays:
-    """The arrays of a MATLAB file of any version, vectors as vectors; cells and structures are left out."""
+def load_mat(path: str | Path, unpack: str | Path | None = None) -> Found:
+    """The arrays of a MATLAB file of any version, vectors as vectors; cells and structures are left out.
+
+    unpack : see `ascribo.read`; for files of version 7.3. Others hold no array of over 2 GB.
+    """
     import h5py
 
     if h5py.is_hdf5(path):  # version 7.3; the axes are stored in reverse
-        arrays = {name: array.T for name, array in load_hdf5(path).items()}
-    else:
-        content = scipy.io.loadmat(path, variable_names=readable_arrays(path))
-        arrays = {
-            name: value.toarray() if scipy.sparse.issparse(value) else value
-            for name, value in content.items()
-            if not name.startswith("__")
-        }
+        return hdf5_arrays(path, unpack, matlab=True)
+    if unpack is not None:
+        raise FileContentError("unpack is for MATLAB files of version 7.3; this one is older, and read as it is.")
+    content = scipy.io.loadmat(path, variable_names=readable_arrays(path))
+    arrays = {
+        name: value.toarray() if scipy.sparse.issparse(value) else value
+        for name, value in content.items()
+        if not name.startswith("__")
+    }
     # MATLAB has no vectors, only matrices with one row or one column.
     return {
         name: array.ravel() if array.ndim == 2 and 1 in array.shape else array
@@ -71,25 +89,12 @@ def load_mat(path: str | Path) -> Arrays:
 
 
 @file_format(".h5", ".hdf5")
-def load_hdf5(path: str | Path) -> Arrays:
-    """The arrays of numbers and of text in an HDF5 file; those inside a group are called "group/name"."""
-    import h5py
+def load_hdf5(path: str | Path, unpack: str | Path | None = None) -> Found:
+    """The arrays of numbers and of text in an HDF5 file; those inside a group are called "group/name".
 
-    arrays = {}
-
-    def collect(name: str, item: Any) -> None:
-        if not isinstance(item, h5py.Dataset) or name.startswith("#"):  # MATLAB's private groups
-            return
-        check_size(item.shape or (), item.dtype, name)
-        if h5py.check_string_dtype(item.dtype):
-            arrays[name] = np.asarray(item.asstr()[()])
-        elif item.dtype.kind in "biuf" and item.attrs.get("MATLAB_class") != b"char":
-            arrays[name] = np.asarray(item[()])
-
-    check_hdf5(path)
-    with h5py.File(path) as file:
-        file.visititems(collect)
-    return arrays
+    unpack : see `ascribo.read`.
+    """
+    return hdf5_arrays(path, unpack)
 
 
 def _declared(path: str | Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
@@ -108,7 +113,7 @@ def _declared(path: str | Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
 
 
 def recording_from_arrays(
-    arrays: Mapping[str, np.ndarray],
+    arrays: Found,
     channels: str | None = None,
     variables: str | Sequence[str] | None = None,
     epochs: str | None = None,
@@ -152,13 +157,15 @@ def recording_from_arrays(
     )
 
 
-def _varies(array: np.ndarray) -> bool:
+def _varies(array: np.ndarray | StoredArray) -> bool:
     """Whether an array holds numbers, or labels as text, one for each time step."""
+    if isinstance(array, StoredArray) or array.dtype.kind in "biuf":
+        return array.dtype.kind in "biuf"
     text = array.dtype.kind in "UT" or (array.dtype.kind == "O" and all(isinstance(one, str) for one in array.flat))
-    return array.dtype.kind in "biuf" or (text and array.ndim == 1)
+    return text and array.ndim == 1
 
 
-def _warn_of_near_misses(arrays: Arrays, steps: int, used: set[str | None]) -> None:
+def _warn_of_near_misses(arrays: Found, steps: int, used: set[str | None]) -> None:
     """Name the arrays that are left out although they are as long as the channels but for 1% or one row."""
     close = [
         f"{name} ({len(array)})"
@@ -182,7 +189,7 @@ def _columns(name: str, array: np.ndarray) -> Arrays:
     return {f"{name}{i}": column for i, column in enumerate(array.T)}
 
 
-def _only_matrix(arrays: Mapping[str, np.ndarray]) -> str:
+def _only_matrix(arrays: Found) -> str:
     matrices = [name for name, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "biuf"]
     name = _first(("X", "spikes"), matrices, None)
     if name is None and len(matrices) == 1:
@@ -195,15 +202,16 @@ def _only_matrix(arrays: Mapping[str, np.ndarray]) -> str:
     return name
 
 
-def _get(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+def _get(arrays: Found, name: str) -> np.ndarray:
     if name not in arrays:
         raise ValueError(
             f"no readable array called {name!r}{suggest(name, arrays)} The file has {_shapes(arrays)}."
         )
-    return arrays[name]
+    found = arrays[name]
+    return found.load() if isinstance(found, StoredArray) else found
 
 
-def _shapes(arrays: Mapping[str, np.ndarray]) -> str:
+def _shapes(arrays: Found) -> str:
     return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
 
 

@@ -71,13 +71,14 @@ def check_heaps(path: str | Path) -> None:
         start = content.find(HEAP, start + HEAP_HEAD)
 
 
-def check_size(shape: tuple[int, ...], dtype: Any, what: str) -> None:
-    """Refuse an array that is declared to be larger than this machine's memory."""
+def check_size(shape: tuple[int, ...], dtype: Any, what: str, instead: str = "") -> None:
+    """Refuse an array that is declared to be larger than this machine's memory. instead : a sentence of advice."""
     size, memory = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize, physical_memory()
     if memory is not None and size > memory:
         raise FileContentError(
             f"{what} is declared with shape {tuple(shape)}, {size / 2**30:,.0f} GiB, and this machine has "
-            f"{memory / 2**30:,.0f}. Either the file is damaged, or it has to be read in parts."
+            f"{memory / 2**30:,.0f}. Either the file is damaged, or it has to be read in parts"
+            + (f": {instead}" if instead else ".")
         )
 
 

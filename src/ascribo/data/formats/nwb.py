@@ -21,6 +21,7 @@ from ..format_registry import file_format
 from ..preprocessing import Treatment
 from ..recording import Recording
 from ..variables import MAX_GAP
+from .hdf5_arrays import place_in_file
 from .hdf5_safety import check_hdf5
 from .timed_series import choose_treatment, events_recording, samples_recording
 
@@ -333,8 +334,7 @@ def _scaled(series: Any) -> Any:
         return _Scaled(data, conversion * np.asarray(each[:], dtype=np.float64), offset)
     if (conversion, offset) != (1.0, 0.0):
         return _Scaled(data, conversion, offset)
-    plain = hasattr(data, "chunks") and data.chunks is None and data.dtype == np.dtype("<f4") and not data.external
-    where = data.id.get_offset() if plain and data.size else None
+    where = place_in_file(data) if hasattr(data, "chunks") and data.dtype == np.float32 else None
     if where is None:
         return data
     return np.memmap(data.file.filename, dtype=data.dtype, mode="r", offset=where, shape=data.shape)
