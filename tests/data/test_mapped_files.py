@@ -1,5 +1,7 @@
 """Memory-mapped files: the same values, and little of the file in the process's memory."""
 
+import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ascribo.data import mapped_files
 from ascribo.data.mapped_files import is_mapped, release, take_rows
 from ascribo.data.standardised_channels import channel_statistics, time_chunks
 from ascribo.support.memory import memory_budget
@@ -33,6 +36,7 @@ def test_rows_in_any_order_are_those_of_the_array(mapped, values, view, size):
         mapped[view],
         np.asarray(mapped)[view],
         mapped[view][:, 2:5],
+        mapped[view][::-1],
         values[view],
         np.asfortranarray(values)[view],
     ):
@@ -40,6 +44,13 @@ def test_rows_in_any_order_are_those_of_the_array(mapped, values, view, size):
             found = take_rows(X, rows)
         np.testing.assert_array_equal(found, np.array(X)[rows])
         assert found.flags.owndata
+
+
+def test_rows_that_are_not_there(mapped, values):
+    assert take_rows(mapped, np.array([], dtype=int)).shape == (0, 9)
+    np.testing.assert_array_equal(take_rows(mapped, np.array([-1, 3])), values[[-1, 3]])
+    with pytest.raises(IndexError):
+        take_rows(mapped, np.array([3000]))
 
 
 def test_a_part_far_into_a_file_is_released_and_read_again(tmp_path, values):
@@ -50,6 +61,43 @@ def test_a_part_far_into_a_file_is_released_and_read_again(tmp_path, values):
         before = part.copy()
         release(part)
         np.testing.assert_array_equal(part, before)
+
+
+@linux
+def test_rows_are_read_from_the_file_that_was_mapped(tmp_path, values):
+    """Not from another that has taken its name; a file that is gone is still mapped."""
+    np.save(tmp_path / "x.npy", values)
+    first, second, third = (np.load(tmp_path / "x.npy", mmap_mode="r") for _ in range(3))
+    rows = np.array([5, 2999, 0])
+    np.testing.assert_array_equal(take_rows(first, rows), values[rows])
+    assert mapped_files._file(*mapped_files._mapping(first)) is not None
+    np.save(tmp_path / "new.npy", values + 1)
+    (tmp_path / "new.npy").replace(tmp_path / "x.npy")
+    for X in (first, second):
+        np.testing.assert_array_equal(take_rows(X, rows), values[rows])
+    assert mapped_files._file(*mapped_files._mapping(second)) is None
+    (tmp_path / "x.npy").unlink()
+    np.testing.assert_array_equal(take_rows(third, rows), values[rows])
+
+
+@linux
+def test_a_file_that_is_cut_short_is_an_error_and_no_crash(tmp_path, values):
+    np.save(tmp_path / "x.npy", values)
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    take_rows(X, np.array([0]))
+    os.truncate(tmp_path / "x.npy", 20_000)
+    with pytest.raises(ValueError, match="has become shorter"):
+        take_rows(X, np.array([2000, 2]))
+
+
+@linux
+def test_files_are_closed_with_their_mapping(tmp_path, values):
+    np.save(tmp_path / "x.npy", values)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        take_rows(np.load(tmp_path / "x.npy", mmap_mode="r"), np.array([3]))
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_changes_that_are_not_in_the_file_are_kept(mapped, values):
