@@ -66,6 +66,64 @@ def test_what_does_not_fit_is_refused_with_what_would_do(data, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def halves(data):
+    return {"rat1": data[:2000], "rat2": data[2000:].take_channels(data.channel_names[:9])}
+
+
+def test_sessions_do_not_depend_on_the_budget_and_are_refused_with_what_would_do(data):
+    sessions, found = halves(data), []
+    for memory in (None, "1GB"):
+        shared = asc.SharedEmbedding(SPACES, seeds=2, memory=memory, **SMALL).fit(sessions)
+        shared.add_session("rat3", data[1000:3000])
+        maps = shared.attribute(sessions)
+        found.append([*shared.transform(sessions).values(), *(m.by_space.values for m in maps.values())])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    small = asc.SharedEmbedding(SPACES, seeds=2, memory="20MB", **SMALL)
+    with pytest.raises(
+        ValueError, match=r"memory='20MB' is too little: fitting 2 sessions of 4,000 time steps in all .* at least"
+    ) as said:
+        small.fit(sessions)
+    enough = str(said.value).split("at least memory='")[1].split("'")[0]
+    small.set_params(memory=enough).fit(sessions)
+    small.set_params(memory="20MB")
+    for call, what in (
+        (lambda: small.add_session("rat3", data[1000:3000]), "fitting 1 session of 2,000 time steps"),
+        (lambda: small.transform(sessions), "the embedding of 4,000 time steps in all"),
+        (lambda: small.transform(sessions["rat1"], "rat1"), "the embedding of 2,000 time steps"),
+        (lambda: small.attribute(sessions["rat1"], "rat1"), "unique_variance of 2,000 time steps of 12 channels"),
+        (lambda: small.consistency(sessions), "the embedding of 2,000 time steps"),
+    ):
+        with pytest.raises(ValueError, match=f"memory='20MB' is too little: {what}"):
+            call()
+
+
+def test_a_saved_shared_model_keeps_its_budget(data, tmp_path):
+    shared = asc.SharedEmbedding(SPACES, seeds=1, memory="1GB", **SMALL).fit(halves(data))
+    again = asc.load(shared.save(tmp_path / "run"))
+    assert again.memory == "1GB" and all(part.memory is None for part in again.sessions_.values())
+
+
+def test_explanations_keep_to_the_budget_of_the_model(data):
+    model = asc.ContrastiveEmbedding(SPACES, seeds=1, **SMALL).fit(data)
+    blocks = np.arange(len(data)) // 1000
+    calls = {
+        "explaining 4,000 time steps": lambda: asc.explain.features(model, data, method="saliency"),
+        "examples for 500 time steps from 4,000": lambda: asc.explain.examples(model, data, data[:500]),
+        "examples from 4,000 time steps": lambda: asc.explain.contrastive_examples(
+            model, data, blocks=blocks, references=80, negatives=40, iterations=2
+        ),
+    }
+    for what, call in calls.items():
+        plain = call()
+        model.set_params(memory="20MB")
+        with pytest.raises(ValueError, match=f"memory='20MB' is too little: {what} .* at least") as said:
+            call()
+        model.set_params(memory=str(said.value).split("at least memory='")[1].split("'")[0])
+        np.testing.assert_array_equal(call(), plain)
+        model.set_params(memory=None)
+
+
 @pytest.mark.parametrize(
     ("given", "said"), [("2 cats", "expected a size"), (0, "expected a size"), (-1, "expected a size")]
 )
@@ -114,7 +172,9 @@ def test_a_recording_larger_than_the_budget(tmp_path):
     done = subprocess.run([sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     taken = json.loads(done.stdout.splitlines()[-1])
-    assert set(taken) == {"recording", "fit", "transform", "score", "attribute", "gradient", "screen", "report"}
+    called = {"recording", "fit", "transform", "score", "attribute", "gradient", "screen", "report"}
+    called |= {"features", "examples", "sessions", "sessions transform", "sessions attribute"}
+    assert set(taken) == called
     assert max(taken.values()) < 600, taken
 
 
@@ -159,6 +219,14 @@ def main(folder: str) -> None:
     measured("gradient", lambda: model.attribute(recording, method="neuron_gradient", samples=500))
     measured("screen", lambda: asc.screen(recording, {"x": SPACES["x"]}, memory="600MB"))
     measured("report", lambda: model.report(recording, Path(folder, "report.html"), maps=maps))
+    measured("features", lambda: asc.explain.features(model, recording, index=np.arange(0, 40_000, 4)))
+    measured("examples", lambda: asc.explain.examples(model, recording[:8000], recording[:4000]))
+    half = len(recording) // 2
+    sessions = {"first": recording[:half], "second": recording[half:]}
+    shared = asc.SharedEmbedding(SPACES, seeds=2, memory="600MB", **{**SMALL, "batch_size": 256})
+    measured("sessions", lambda: shared.fit(sessions))
+    measured("sessions transform", lambda: shared.transform(sessions))
+    measured("sessions attribute", lambda: shared.attribute(sessions))
     print(json.dumps(taken))
 
 

@@ -37,12 +37,11 @@ from ..training.objective import Objective, contrastive_objectives
 from .encoders import Fitted
 from .example_influence import conjugate_gradients
 from .feature_importance import fitted_model, recording_for
+from .memory_needs import WRITTEN_OUT, check_contrastive_examples, within_budget
 
 __all__ = ["ContrastiveLoss", "contrastive_examples", "draw_comparisons", "solve"]
 
 REFERENCES_AT_ONCE = 256
-WRITTEN_OUT = 4096
-"""Most parameters for which the curvature is written out as a matrix."""
 PROBES = 16
 """Random vectors that the mean eigenvalue of the curvature is estimated from."""
 
@@ -229,6 +228,7 @@ class ContrastiveLoss:
         return torch.from_numpy(mask[self.steps].astype(np.float64)).to(self.x.device)
 
 
+@within_budget
 @torch.no_grad()
 def contrastive_examples(
     model: Fitted,
@@ -251,7 +251,7 @@ def contrastive_examples(
     Parameters
     ----------
     model : fitted `ContrastiveEmbedding` with contrastive spaces; its `Regress` spaces and the penalty do not
-    count. recording, y : what it was fitted to.
+    count. Its budget of `memory` is kept to. recording, y : what it was fitted to.
     blocks : (time,) whole numbers, the block each time step belongs to; -1 for time steps that were not trained
         on. Blocks, not single time steps: neighbours are nearly copies of each other, and the loss of one is
         made up for by the next.
@@ -287,6 +287,14 @@ def contrastive_examples(
     objectives = contrastive_objectives(fitted.spaces, getattr(model, "hybrid", "whole"))
     if not objectives:
         raise ValueError("the model has no contrastive space: there is no contrastive loss to explain.")
+    names, test_names = (np.unique(given[given >= 0]) for given in (labels, tested))
+    check_contrastive_examples(
+        *(data, fitted),
+        references=references * (1 if test is None else 2),
+        positives=positives,
+        negatives=negatives,
+        blocks=len(names) + len(test_names),
+    )
     X = fitted.standardise(data.X)
     edges = [torch.from_numpy(edge).to(X.device) for edge in segment_bounds(data.epochs)]
 
@@ -302,7 +310,6 @@ def contrastive_examples(
 
     training = objective(labels)
     asked = training if test is None else objective(tested)
-    names, test_names = (np.unique(given[given >= 0]) for given in (labels, tested))
     whole = training.gradient(torch.ones(len(training.reference), dtype=torch.float64, device=X.device))
     removed = []
     for name in names:

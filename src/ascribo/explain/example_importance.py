@@ -33,6 +33,7 @@ from .example_influence import (
 from .example_neighbours import kernel_scores, median_distance
 from .example_simplex import simplex_weights
 from .feature_importance import fitted_model, recording_for
+from .memory_needs import check_examples, within_budget
 
 __all__ = ["examples"]
 
@@ -40,6 +41,7 @@ TARGETS_AT_ONCE = 4096
 """Test examples that SimplEx is solved for together."""
 
 
+@within_budget
 def examples(
     encoder: nn.Module | Encoder | Fitted,
     train: Tensor | np.ndarray | Recording | pd.DataFrame,
@@ -57,7 +59,8 @@ def examples(
     Parameters
     ----------
     encoder : nn.Module, or a fitted `ContrastiveEmbedding` for the first two methods
-        It maps (example, ...) to (example, dim), and is taken in evaluation mode.
+        It maps (example, ...) to (example, dim), and is taken in evaluation mode. A fitted model's budget of
+        `memory` is kept to.
     train, test : (example, ...) tensors or arrays; recordings for a fitted model, an example being a time step
     method : str
         - "nearest_neighbours": kernel of the representations (kernel="inverse_distance", "rbf", "matern" or
@@ -105,6 +108,7 @@ def examples(
             )
         recordings = {"train": recording_for(encoder, train), "test": recording_for(encoder, test)}
         times = {f"{name}_time": (name, r.time) for name, r in recordings.items()}
+        check_examples(recordings["train"], recordings["test"], fitted, kept=out is not None, batch_size=batch_size)
         encoder = FittedEncoder(fitted, space, seed)
         train, test = (encoder.inputs(r, np.arange(len(r))) for r in recordings.values())
     elif space is not None or seed is not None:

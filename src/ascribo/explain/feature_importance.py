@@ -36,6 +36,7 @@ from .encoders import (
 )
 from .feature_captum import captum_scores, is_captum
 from .feature_deeplift import deeplift
+from .memory_needs import check_features, within_budget
 
 __all__ = ["completeness_residual", "features", "fitted_model", "recording_for"]
 
@@ -107,6 +108,7 @@ def features(
     ...
 
 
+@within_budget
 def features(
     encoder: Encoder | Fitted,
     X: Tensor | np.ndarray | Recording | pd.DataFrame,
@@ -128,7 +130,7 @@ def features(
     ----------
     encoder : nn.Module, function of a tensor, or a fitted `ContrastiveEmbedding`
         It maps (example, ...) to (example, dim), each example by itself. A module is explained in evaluation mode,
-        and left in the mode it was in.
+        and left in the mode it was in. A fitted model's budget of `memory` is kept to.
     X : (example, ...) tensor or array; for a fitted model a `Recording` or (time, channel)
     method : str or a captum class
         "integrated_gradients" (points=50, tolerance=0.01: more points where scores would miss their sum by more
@@ -180,6 +182,8 @@ def features(
     recording = recording_for(encoder, X)
     module = FittedEncoder(fitted, space, seed)
     chosen = np.arange(len(recording)) if index is None else np.asarray(index)
+    several = 1 if unit is None or isinstance(unit, int | np.integer) else fitted.embedder.dim
+    check_features(recording, fitted, steps=len(chosen), questions=several, batch_size=batch_size)
     inputs = module.inputs(recording, chosen)
     base = _standard_baseline(fitted, inputs, baseline)
     values = _scores(module, inputs, score, base, weights, unit, inner_product, batch_size)

@@ -26,6 +26,7 @@ from ..data.segments import evenly
 from ..spaces.base import dimension_names, reported
 from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
+from ..support.memory import limited
 from ..support.progress import say
 from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
 from ..training.data_parallel import from_first_rank, rank
@@ -168,7 +169,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
             train,
             prepared.problem,
             settings=settings,
-            n_jobs=self.n_jobs if self.memory is None else 1,
+            n_jobs=1 if limited() else self.n_jobs,
             progress=self.progress,
             checkpoint=folder,
         )
@@ -369,7 +370,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 aggregate=aggregate,
                 loss=loss,
                 until_flat=self.steps == "auto",
-                n_jobs=self.n_jobs if self.memory is None else 1,
+                n_jobs=1 if limited() else self.n_jobs,
                 progress=self.progress,
             )
             maps = maps.with_units(recording.units)

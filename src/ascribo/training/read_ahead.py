@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor
 
 from ..support.memory import bytes_read_ahead
 
 __all__ = ["Reading", "read_ahead"]
+
+Batch = TypeVar("Batch")
 
 READERS = 4
 """Threads that read, at most: a disk answers several questions at once."""
@@ -21,20 +23,20 @@ MOST_AHEAD = 16
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A batch of time steps, (model, row, batch), whose inputs are being read.
+class Reading(Generic[Batch]):
+    """A batch whose inputs are being read. index : its time steps, (model, row, batch) as a rule.
 
     A slice of it is that of some models.
     """
 
-    index: Tensor
-    inputs: Callable[[], Tensor]
+    index: Batch
+    inputs: Callable[[], Any]
 
-    def __getitem__(self, models: slice) -> Reading:
-        return Reading(self.index[models], lambda: self.inputs()[models])
+    def __getitem__(self, models: slice) -> Reading[Batch]:
+        return Reading(self.index[models], lambda: self.inputs()[models])  # type: ignore[index]
 
 
-def read_ahead(batches: Sequence[Tensor], read: Callable[[Tensor], Tensor], size: int) -> Iterator[Reading]:
+def read_ahead(batches: Sequence[Batch], read: Callable[[Batch], Any], size: int) -> Iterator[Reading[Batch]]:
     """The batches, one after the other, while those that come next are read by other threads.
 
     read : batch -> its inputs. size : bytes of the inputs of a batch; how many are read ahead follows from it and
@@ -44,16 +46,15 @@ def read_ahead(batches: Sequence[Tensor], read: Callable[[Tensor], Tensor], size
     [10, 20, 30]
     """
     ahead = max(1, min(MOST_AHEAD, bytes_read_ahead() // max(1, size)))
-    waiting: deque[tuple[Tensor, Future[Tensor]]] = deque()
+    waiting: deque[Future[Any]] = deque()
     # the readers' own tensor operations take one thread each, like those of the training
     with ThreadPoolExecutor(min(READERS, ahead), initializer=torch.set_num_threads, initargs=(1,)) as pool:
         try:
             for k, batch in enumerate(batches):
                 while len(waiting) + k < len(batches) and len(waiting) <= ahead:
                     following = batches[k + len(waiting)]
-                    waiting.append((following, pool.submit(read, following)))
-                _, reading = waiting.popleft()
-                yield Reading(batch, reading.result)
+                    waiting.append(pool.submit(read, following))
+                yield Reading(batch, waiting.popleft().result)
         finally:
-            for _, reading in waiting:
+            for reading in waiting:
                 reading.cancel()

@@ -21,7 +21,7 @@ from .training_problem import Problem
 
 __all__ = ["Batch", "RecordingSource"]
 
-Batch = Tensor | Reading
+Batch = Tensor | Reading[Tensor]
 """Time steps, (model, row, batch); of a recording in a file, with their channels, which are being read."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -24,6 +24,7 @@ from ..estimator import ContrastiveEmbedding
 from ..fitting import Prepared, prepare
 from ..history import history_of
 from ..input_checks import check_parameters, check_recording, resolve_spaces
+from ..memory_needs import check_session_embeddings, check_session_fit, within_memory
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
@@ -54,6 +55,10 @@ class SharedEmbedding(ContrastiveEstimator):
         As of `ContrastiveEmbedding`, but that seeds="auto" are four, and steps="auto" watches the held-out bits of
         every session by itself. `batch_size` is the number of references in each session; none has more than the
         shortest session has time steps.
+
+    memory : str, int or None
+        As of `ContrastiveEmbedding`, for `fit`, `add_session`, `transform`, `attribute` and `consistency`. All
+        sessions and seeds are trained together, so a fit needs more than that of one session.
 
     Attributes
     ----------
@@ -94,6 +99,9 @@ class SharedEmbedding(ContrastiveEstimator):
     ['rat1', 'rat2', 'rat3']
     """
 
+    memory: str | int | None = field(default=None, kw_only=True)
+
+    @within_memory
     def fit(self, recordings: Mapping[str, Any], y: Mapping[str, Any] | None = None) -> Self:
         """Fit all sessions.
 
@@ -105,6 +113,7 @@ class SharedEmbedding(ContrastiveEstimator):
         if len(given) < 2:
             raise ValueError("one session has nothing to share its space with: use ContrastiveEmbedding.")
         spaces = shared_spaces(self.spaces, given)
+        self._check_memory(given, spaces)
         prepared = {name: self._prepare(name, recording, spaces) for name, recording in given.items()}
         statistics = joint_statistics(spaces, list(prepared.values()))
         prepared = {name: with_targets(part, statistics) for name, part in prepared.items()}
@@ -121,6 +130,7 @@ class SharedEmbedding(ContrastiveEstimator):
         self._train(given, prepared, pairs)
         return self
 
+    @within_memory
     def add_session(self, name: str, recording: Any, y: Any = None, *, steps: int | None = None) -> Self:
         """Fit one more session into the space. All others stay as they are, to the last bit.
 
@@ -140,6 +150,7 @@ class SharedEmbedding(ContrastiveEstimator):
         given = recordings_of({name: recording}, None if y is None else {name: y})
         models = {other: part.model_ for other, part in self.sessions_.items()}
         spaces = shared_spaces(self.spaces_, given, {other: model.spaces for other, model in models.items()})
+        self._check_memory(given, spaces)
         statistics = {n: value for model in models.values() for n, value in model.regressions.items()}
         prepared = {name: with_targets(self._prepare(name, given[name], spaces), statistics)}
         measures = with_labels(self.measures_, prepared[name])
@@ -151,6 +162,7 @@ class SharedEmbedding(ContrastiveEstimator):
         self.measures_, self.overlap_ = measures, pd.concat([self.overlap_, overlap], ignore_index=True)
         return self
 
+    @within_memory
     def transform(self, recordings: Any, session: str | None = None, seed: int | None = None) -> Any:
         """Embedding in the coordinates that all sessions share: (time, dim) float32.
 
@@ -160,6 +172,7 @@ class SharedEmbedding(ContrastiveEstimator):
         The dimensions of spaces that a session does not have are NaN.
         """
         named, single = self._named(recordings, session)
+        check_session_embeddings(sum(map(len, named.values())), sum(s.dim for s in self.spaces_.values()))
         out = {}
         for name, recording in named.items():
             z, own = self.sessions_[name].transform(recording, seed=seed), self.sessions_[name].model_.spaces
@@ -198,6 +211,7 @@ class SharedEmbedding(ContrastiveEstimator):
         loss: str = ...,
     ) -> AttributionMaps: ...
 
+    @within_memory
     def attribute(
         self,
         recordings: Any,
@@ -225,6 +239,7 @@ class SharedEmbedding(ContrastiveEstimator):
         }
         return out[session] if single else out
 
+    @within_memory
     def consistency(self, recordings: Mapping[str, Any] | None = None, *, held_out: bool = True) -> pd.DataFrame:
         """How far the sessions' embeddings agree where their variables do.
 
@@ -304,8 +319,21 @@ class SharedEmbedding(ContrastiveEstimator):
 
     def _view(self, spaces: Mapping[str, Space]) -> ContrastiveEmbedding:
         """An estimator of one session."""
-        given = {k: v for k, v in self.get_params(deep=False).items() if k not in ("spaces", "checkpoint")}
+        given = {
+            k: v for k, v in self.get_params(deep=False).items() if k not in ("spaces", "checkpoint", "memory")
+        }
         return ContrastiveEmbedding(dict(spaces), **{**given, "random_state": None})
+
+    def _check_memory(self, given: Mapping[str, Recording], spaces: Mapping[str, Space]) -> None:
+        """Refuse sessions that the budget is too small for."""
+        shortest = min(map(len, given.values()))
+        check_session_fit(
+            given,
+            {name: own_spaces(spaces, recording) for name, recording in given.items()},
+            self.encoder,
+            batch_size=Settings.from_parameters(self, time_steps=shortest).batch_size,
+            seeds=MOST_SEEDS if self.seeds == "auto" else self.seeds,
+        )
 
     def _prepare(self, name: str, recording: Recording, spaces: Mapping[str, Space]) -> Prepared:
         own = own_spaces(spaces, recording)

@@ -10,13 +10,14 @@ A session that is not to be trained takes part by its embedding at some time ste
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...data.mapped_files import is_mapped
 from ...data.segments import segment_bounds
 from ...networks.infonce_loss import chance, infonces
 from ...networks.model_stack import LOG_TEMPERATURE, Embedder
@@ -24,6 +25,7 @@ from ...spaces.base import Space, layout
 from ...spaces.similarities import as_similarity
 from ...training.objective import Loss, Objective, RegularizedLoss
 from ...training.random_numbers import Noise, chunk_seed
+from ...training.read_ahead import Reading, read_ahead
 from ...training.training_problem import Problem
 from .session_pairs import SessionPairs, partners
 
@@ -124,8 +126,17 @@ class SessionSource:
             out[LOG_TEMPERATURE] = torch.zeros(len(self._seeds), count)
         return out
 
-    def draw(self, start: int, steps: int, batch: int) -> list[SessionBatch]:
-        """See `Source`."""
+    def draw(self, start: int, steps: int, batch: int) -> Iterable[SessionBatch | Reading[SessionBatch]]:
+        """See `Source`. Channels in files are read ahead of the steps that need them."""
+        batches = self.draw_index(start, steps, batch)
+        if not any(not isinstance(X, Tensor) and is_mapped(X.raw) for X in self.X):
+            return batches
+        each = zip(self.X, batches[0].index, self._losses, strict=False)
+        size = sum(4 * index.numel() * X.shape[1] * loss.embedder.window for X, index, loss in each)
+        return read_ahead(batches, lambda one: [self.inputs(k, one.index[k]) for k in range(len(self.X))], size)
+
+    def draw_index(self, start: int, steps: int, batch: int) -> list[SessionBatch]:
+        """The time steps of the batches of some training steps."""
         draws = [self.pairs.draw(np.random.default_rng([s, start]), start, steps, batch) for s in self._seeds]
         index = [self._tensor(np.stack([own[s] for own, _ in draws], 1)) for s in range(len(self.pairs.rows))]
         valid = {
@@ -138,15 +149,22 @@ class SessionSource:
         ]
 
     def loss(
-        self, parameters: Mapping[str, Tensor], batch: SessionBatch, weight: Tensor, noise: Noise | None
+        self,
+        parameters: Mapping[str, Tensor],
+        batch: SessionBatch | Reading[SessionBatch],
+        weight: Tensor,
+        noise: Noise | None,
     ) -> Loss:
         """See `Source`."""
         count, trained = len(self._seeds), len(self.problems)
+        read = None
+        if isinstance(batch, Reading):
+            batch, read = batch.index, batch.inputs()
         mine = [slice(session * count, (session + 1) * count) for session in range(trained)]
-        done = [
-            self.embed(parameters, session, batch.index[session], None if noise is None else noise[own])
-            for session, own in enumerate(mine)
-        ]
+        done = []
+        for session, own in enumerate(mine):
+            x = self.inputs(session, batch.index[session]) if read is None else read[session]
+            done.append(self.embed(parameters, session, x, None if noise is None else noise[own]))
         parts = [part for part, _ in done]
         for z, where in zip(self._frozen, batch.index[trained:], strict=True):
             seed = torch.arange(len(z), device=z.device)[:, None]
@@ -173,14 +191,17 @@ class SessionSource:
         total = torch.stack(terms).sum() + (weight * penalty).sum()
         return Loss(total, infonce, error, penalty.detach())
 
+    def inputs(self, session: int, index: Tensor) -> Tensor:
+        """What the encoders of a session see at time steps (seed, row, batch), in the order of their loss."""
+        loss = self._losses[session]
+        return loss.embedder.gather(self.X[session], loss.ordered(index), *self._edges[session])
+
     def embed(
-        self, parameters: Mapping[str, Tensor], session: int, index: Tensor, noise: Noise | None
+        self, parameters: Mapping[str, Tensor], session: int, x: Tensor, noise: Noise | None
     ) -> tuple[dict[int | None, Tensor], Tensor]:
         """The embedding of each row of a session's batch, and its penalty: see `RegularizedLoss.parts`."""
         own = own_parameters({**parameters, **self.fixed}, session, self.spaces, self.problems[session].spaces)
-        loss = self._losses[session]
-        x = loss.embedder.gather(self.X[session], loss.ordered(index), *self._edges[session])
-        return loss.parts(own, x, noise)
+        return self._losses[session].parts(own, x, noise)
 
     def alone(self, name: str, session: int, parts: Mapping) -> Tensor:
         """InfoNCE of a space that follows time, within a session: (seed,)."""
