@@ -172,6 +172,13 @@ def test_a_folder_without_room_is_refused_and_nothing_is_left(tmp_path, X, monke
     assert not list((tmp_path / "s").iterdir())
 
 
+def test_sizes_that_a_file_claims_are_checked_before_it_is_looked_through(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", (10**13, 100), "f8", chunks=(1000, 100), compression="gzip")
+    with pytest.raises(ValueError, match="GB unpacked"):
+        asc.read(tmp_path / "a.h5", unpack=tmp_path / "s")
+
+
 def test_a_place_that_cannot_be_written_to_is_said_before(tmp_path, X):
     path = written(packed_h5, tmp_path, X)
     (tmp_path / "file").touch()

@@ -108,15 +108,21 @@ def _unpacked(stored: StoredArray, folder: Path) -> np.ndarray:
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(path)
     rows = _in_blocks(stored)
+    _check_room(stored, folder, np.dtype(np.float32))  # a file may claim any size: before all of it is looked at
     dtype = np.dtype(np.float64 if needs_float64(rows, stored.shape, stored.dtype) else np.float32)
-    size = dtype.itemsize * int(np.prod(stored.shape, dtype=object))
-    if (free := shutil.disk_usage(folder).free) < size:
+    _check_room(stored, folder, dtype)
+    write_atomically(path, lambda place: _write(place, rows, stored, dtype))
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _check_room(stored: StoredArray, folder: Path, dtype: np.dtype) -> None:
+    """Refuse what a folder has no room for."""
+    size, free = dtype.itemsize * int(np.prod(stored.shape, dtype=object)), shutil.disk_usage(folder).free
+    if size > free:
         raise FileContentError(
             f"{stored.name} takes {size / 1e9:.1f} GB unpacked, and {folder} has {free / 1e9:.1f} GB left: choose "
             "another folder for unpack."
         )
-    write_atomically(path, lambda place: _write(place, rows, stored, dtype))
-    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _there(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
