@@ -40,6 +40,8 @@ FITTED = (
 )
 PREDICTED = ((30_000, 200), (10_000, 10_000), (1_000_000, 200), (10_000_000, 50))
 TRAINING = {"seeds": 1, "steps": 300, "penalty": 0.1, "random_state": 0, "n_jobs": 1, "device": "cpu"}
+USUAL = (10_000, 50)
+"""A recording that is measured with the default settings as well: seeds and steps are found."""
 MOST = 100_000
 """Time steps that tests and decoders look at (`screening.space_tests`, `attribution.unique_variance.design`)."""
 CACHED = 1_000_000
@@ -60,11 +62,15 @@ def simulate(steps: int, channels: int, seed: int = 0) -> asc.Recording:
     return asc.Recording(X, {"x": z[:, 0], "y": z[:, 1]})
 
 
-def measure(steps: int, channels: int) -> dict[str, Any]:
-    """Processor seconds of fit and attribution, the most memory in GB, and what the recording takes of it."""
+def measure(steps: int, channels: int, default: bool = False) -> dict[str, Any]:
+    """Processor seconds of fit and attribution, the most memory in GB, and what the recording takes of it.
+
+    default : with the default settings, in one process.
+    """
     torch.set_num_threads(1)
     recording = simulate(steps, channels)
-    model = asc.ContrastiveEmbedding(SPACES, progress=False, **TRAINING)
+    settings = {"random_state": 0, "n_jobs": 1, "device": "cpu"} if default else TRAINING
+    model = asc.ContrastiveEmbedding(SPACES, progress=False, **settings)
     began = time.process_time()
     model.fit(recording)
     fitted = time.process_time()
@@ -77,6 +83,7 @@ def measure(steps: int, channels: int) -> dict[str, Any]:
         "attribute": done - fitted,
         "memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
         "recording_gb": recording.X.nbytes / 1e9,
+        **({"seeds": model.spent_["seeds"], "training_steps": model.spent_["steps"]} if default else {}),
     }
 
 
@@ -112,26 +119,34 @@ def main() -> int:
     parser.add_argument(
         "--one", type=int, nargs=2, metavar=("STEPS", "CHANNELS"), help="measure one size, print JSON"
     )
+    parser.add_argument("--default", action="store_true", help="with --one: with the default settings")
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measure(*given.one)))
+        print(json.dumps(measure(*given.one, default=given.default)))
         return 0
-    rows: list[dict[str, Any]] = json.loads(given.out.read_text())["rows"] if given.keep else []
+    before: dict[str, Any] = json.loads(given.out.read_text()) if given.keep else {}
+    rows: list[dict[str, Any]] = before.get("rows", [])
+    usual = before.get("default") or _measured(*USUAL, "--default")
     there = {(row["steps"], row["channels"]) for row in rows}
     for steps, channels in (*FITTED, *PREDICTED):
         if steps * channels > given.most or (steps, channels) in there:
             continue
-        words = [sys.executable, "-W", "ignore", "-m", "benchmarks.cost", "--one", str(steps), str(channels)]
-        rows.append(json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout))
-        _keep(given.out, rows)
-    show(_keep(given.out, rows))
+        rows.append(_measured(steps, channels))
+        _keep(given.out, rows, usual)
+    show(_keep(given.out, rows, usual))
     return 0
 
 
-def _keep(out: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write the rows and the model of them, and return both."""
+def _measured(steps: int, channels: int, *options: str) -> dict[str, Any]:
+    """What `measure` gives, in a process of its own."""
+    words = [sys.executable, "-W", "ignore", "-m", "benchmarks.cost", "--one", str(steps), str(channels), *options]
+    return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def _keep(out: Path, rows: list[dict[str, Any]], usual: dict[str, Any]) -> dict[str, Any]:
+    """Write the rows, the model of them, and the row with the default settings, and return it all."""
     model = {part: coefficients(rows, part) for part in ("fit", "attribute")}
-    found = {"rows": rows, "training": TRAINING, "model": model}
+    found = {"rows": rows, "training": TRAINING, "model": model, "default": usual}
     out.write_text(json.dumps(found, indent=1) + "\n")
     return found
 
@@ -146,6 +161,11 @@ def show(found: dict[str, Any]) -> None:
             + ", ".join(f"{part} {row[part]:6.1f} s, model {said[part]:6.1f}" for part in said)
             + f"; {row['memory_gb']:.1f} GB, the recording {row['recording_gb']:.1f}"
         )
+    usual = found["default"]
+    print(
+        f"{usual['steps']:>10,} x {usual['channels']:>6,} with the default settings: fit {usual['fit']:.1f} s "
+        f"({usual['seeds']} seeds of {usual['training_steps']} steps), attribute {usual['attribute']:.1f} s"
+    )
     for part, own in found["model"].items():
         print(part, {name: f"{value:.2g}" for name, value in own.items()})
 

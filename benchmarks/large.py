@@ -101,7 +101,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=10_000_000, help="time steps (%(default)s)")
     parser.add_argument("--channels", type=int, default=200, help="(%(default)s)")
     parser.add_argument("--train", type=int, default=200, help="training steps (%(default)s)")
-    parser.add_argument("--memory", default="2GB", help="budget of the fit and the attribution (%(default)s)")
+    parser.add_argument("--memory", default="2.2GB", help="budget of the fit and the attribution (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS / "large.json", help="(%(default)s)")
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -219,13 +219,13 @@ def test_other_formats_do_not_take_it(tmp_path, X):
         asc.read(tmp_path / "a.npz", unpack=tmp_path)
 
 
-@pytest.mark.parametrize("write", [plain_h5, packed_h5, zarr_of_version(3)])
-def test_training_from_a_file_gives_the_bits_of_training_from_memory(tmp_path, X, write, monkeypatch):
+@pytest.mark.parametrize(("write", "jobs"), [(plain_h5, 1), (plain_h5, 2), (packed_h5, 1), (zarr_of_version(3), 1)])
+def test_training_from_a_file_gives_the_bits_of_training_from_memory(tmp_path, X, write, jobs, monkeypatch):
     monkeypatch.setattr("ascribo.data.standardised_channels.LARGE_BYTES", 2**12)
     path = written(write, tmp_path, X)
     spaces = {"x": asc.Follow("x", dim=1), "rest": asc.Time(dim=2)}
     model = asc.ContrastiveEmbedding(
-        spaces, seeds=1, steps=20, batch_size=64, penalty=0.1, random_state=0, progress=False
+        spaces, seeds=jobs, steps=20, batch_size=64, penalty=0.1, random_state=0, progress=False, n_jobs=jobs
     )
     from_memory = model.fit(asc.Recording(X, {"x": x})).transform(X)
     recording = asc.read(path, variables="x", unpack=tmp_path / "s")
