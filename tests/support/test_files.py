@@ -5,9 +5,10 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import pytest
 
-from ascribo.support.files import check_writable, write_atomically
+from ascribo.support.files import check_writable, fill_file, write_atomically
 
 
 def test_nothing_is_left_of_a_failure(tmp_path):
@@ -68,3 +69,27 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
     write_atomically(tmp_path / "map.csv", write)
     assert len(within) == 3  # the outer one's temporary file was left alone
     assert sorted(p.name for p in tmp_path.iterdir()) == [".map.csv.mine.csv", "map.csv"]
+
+
+def test_an_array_is_in_its_file_when_all_of_it_is_filled(tmp_path):
+    def half(array):
+        array[:1] = 7
+        assert not (tmp_path / "a.npy").exists()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill_file(tmp_path / "a.npy", (4, 2), half)
+    assert not list(tmp_path.iterdir())
+    array, said = fill_file(tmp_path / "a.npy", (4, 2), lambda new: new.fill(5) or "done")
+    assert said == "done" and (np.load(tmp_path / "a.npy") == 5).all() and (array == 5).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room is taken beforehand where the system can")
+def test_room_for_an_array_is_taken_before_it_is_filled(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="Nothing half-written is left"):
+        fill_file(tmp_path / "a.npy", (4, 2), lambda new: pytest.fail("it was filled"))
+    assert not list(tmp_path.iterdir())

@@ -18,6 +18,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from ..data.recording import Recording
+from ..support.files import fill_file
 from ..support.names import check_options, suggest
 from .encoders import Encoder, Fitted, FittedEncoder, as_inputs, checked, evaluation_mode, place_of
 from .example_gradients import ExampleLoss
@@ -76,7 +77,7 @@ def examples(
         Of the last two only the encoder's parameters count. `loss` is what the rest of the model makes of a
         representation: a function or module of (z, x) that returns one loss for each example; `views` gives the
         inputs that the encoder sees of an example, if not the example itself.
-    out : a .npy file to keep the scores in, for arrays larger than memory
+    out : a .npy file to keep the scores in, for arrays larger than memory; it is there when all of it is done
     space, seed : of a fitted model, one space, one seed; by default all spaces, and the mean of the seeds
     batch_size : examples computed together. It does not change the result.
 
@@ -120,14 +121,22 @@ def examples(
             f"train and test have examples of shape {tuple(given.shape[1:])} and {tuple(asked.shape[1:])}."
         )
     shape = (len(asked), len(given))
-    scores = np.zeros(shape, np.float32) if out is None else np.lib.format.open_memmap(out, "w+", np.float32, shape)
-    scores[:] = 0
-    with evaluation_mode(encoder), torch.no_grad():
-        about = score(encoder, given, asked, scores, batch_size, **options)
-    if not all(np.isfinite(scores[k : k + 1024]).all() for k in range(0, len(scores), 1024)):
-        raise ValueError(f"{method} gave scores that are not finite: the loss or its gradient is not finite there.")
-    if isinstance(scores, np.memmap):
-        scores.flush()
+
+    def fill(scores: np.ndarray) -> dict[str, Any]:
+        scores[:] = 0
+        with evaluation_mode(encoder), torch.no_grad():
+            about = score(encoder, given, asked, scores, batch_size, **options)
+        if not all(np.isfinite(scores[k : k + 1024]).all() for k in range(0, len(scores), 1024)):
+            raise ValueError(
+                f"{method} gave scores that are not finite: the loss or its gradient is not finite there."
+            )
+        return about
+
+    if out is None:
+        scores = np.zeros(shape, np.float32)
+        about = fill(scores)
+    else:
+        scores, about = fill_file(out, shape, fill)
     coords = {"test": np.arange(len(asked)), "train": np.arange(len(given)), **times, **about.pop("coords", {})}
     return xr.DataArray(scores, coords, ("test", "train"), "score", {"method": method, **about})
 

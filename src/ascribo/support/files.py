@@ -10,14 +10,18 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 try:
     import fcntl
 except ImportError:  # not on Windows
     fcntl = None
 
-__all__ = ["FolderInUse", "check_writable", "only_writer", "write_atomically"]
+__all__ = ["FolderInUse", "check_writable", "fill_file", "only_writer", "write_atomically"]
+
+Result = TypeVar("Result")
 
 
 class FolderInUse(ValueError):
@@ -63,6 +67,32 @@ def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:
             "another place, and do it again.",
         ) from error
     return path
+
+
+def fill_file(
+    path: str | Path, shape: tuple[int, ...], fill: Callable[[np.ndarray], Result]
+) -> tuple[np.ndarray, Result]:
+    """A memory-mapped float32 array in a new .npy file that `fill` fills: the array, and what `fill` returned.
+
+    The file is there when all of it is filled, and its room is taken first: a disk that is full while an array is
+    written through a map ends the process.
+
+    >>> values, _ = fill_file(Path(tempfile.mkdtemp()) / "a.npy", (2,), lambda new: new.fill(3))
+    >>> values
+    memmap([3., 3.], dtype=float32)
+    """
+    found: list[Result] = []
+
+    def write(place: Path) -> None:
+        array = np.lib.format.open_memmap(place, "w+", np.float32, shape)
+        if hasattr(os, "posix_fallocate"):
+            with open(place, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, place.stat().st_size)
+        found.append(fill(array))
+        array.flush()
+
+    write_atomically(path, write)
+    return np.load(path, mmap_mode="r+"), found[0]
 
 
 def _replace(path: Path, write: Callable[[Path], Any]) -> None:

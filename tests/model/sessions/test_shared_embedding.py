@@ -1,6 +1,7 @@
 """Sessions with different channels in one space."""
 
 import copy
+import threading
 
 import numpy as np
 import pandas as pd
@@ -278,6 +279,31 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path, monkeypatch):
         old, new = whole.sessions_[name].model_, again.sessions_[name].model_
         for key, value in old.parameters.items():
             assert torch.equal(new.parameters[key], value)
+
+
+def test_sessions_in_files_are_read_ahead_to_the_bits_of_those_in_memory(tmp_path, monkeypatch):
+    """One session in a file, one in memory, and a third one in a file that is added."""
+    recordings = {f"rat{k}": box(k, (4 + k, 5), 700) for k in range(3)}
+    mapped = {}
+    for name, recording in recordings.items():
+        np.save(tmp_path / f"{name}.npy", recording.X)
+        mapped[name] = copy.copy(recording)
+        mapped[name].X = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    read = []
+    reading = SessionSource.inputs
+    monkeypatch.setattr(
+        SessionSource, "inputs", lambda *a: read.append(threading.current_thread().name) or reading(*a)
+    )
+    found = []
+    for first, later, large in ((recordings, recordings, 2**27), (mapped, mapped, 2**10)):
+        monkeypatch.setattr("ascribo.data.standardised_channels.LARGE_BYTES", large)
+        read.clear()
+        shared = asc.SharedEmbedding(SPACES, **SMALL).fit({"rat0": first["rat0"], "rat1": recordings["rat1"]})
+        shared.add_session("rat2", later["rat2"])
+        found.append(list(shared.transform({**recordings, "rat2": later["rat2"]}).values()))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert "MainThread" not in read  # of those in files
 
 
 def test_the_default_spaces_are_what_all_sessions_share():
