@@ -27,7 +27,7 @@ def store(tmp_path, request):
 
 def test_arrays_of_a_group_are_channels_and_variables(store):
     found = asc.read(store)
-    assert list(found.variables) == ["x", "y", "behaviour/speed"]
+    assert set(found.variables) == {"x", "y", "behaviour/speed", "behaviour/side"}
     np.testing.assert_array_equal(found.X, X)
     named = asc.read(str(store), variables=["behaviour/side"])
     assert named.variables["behaviour/side"].tolist()[:3] == ["left", "right", "up"]
