@@ -245,7 +245,8 @@ def test_sessions_meet_only_where_they_should():
         both = {**spaces} if meets else {**SPACES}
         made = source([box(1, (4, 4)), box(2, (3, 4))], both)
         parameters, batch = initial(made), made.draw(0, 1, 32)[0]
-        parts = [made.embed(parameters, session, index, None)[0] for session, index in enumerate(batch.index)]
+        inputs = [made.inputs(session, index) for session, index in enumerate(batch.index)]
+        parts = [made.embed(parameters, session, x, None)[0] for session, x in enumerate(inputs)]
         if meets:
             value = made.across("position", parts, batch.valid["position"], batch.step)[0].sum()
         else:
