@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from pathlib import Path
@@ -21,6 +22,7 @@ CODECS = {
     *("Blosc", "Zstd", "GZip", "Zlib", "LZ4", "BZ2", "LZMA", "Shuffle", "Delta", "CRC32", "VLenUTF8"),
 }
 """What numbers and texts may be packed by. Others are refused: one of them, pickle, runs code from the file."""
+DESCRIPTIONS = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 MOST_JSON = 2**26
 """Bytes that a description may have: a longer one is not read."""
 
@@ -38,15 +40,14 @@ def load_zarr(path: str | Path, unpack: str | Path | None = None) -> dict[str, n
         raise ImportError("reading .zarr needs zarr: pip install 'ascribo[zarr]'") from error
 
     path = Path(path)
-    _check_files(path)
+    arrays: dict[str, np.ndarray | StoredArray] = {}
     with warnings.catch_warnings():  # of types that zarr says may be written otherwise in future
         warnings.simplefilter("ignore")
-        root = zarr.open(LocalStore(path, read_only=True), mode="r")
-        members = {"X": root} if isinstance(root, zarr.Array) else dict(root.members(max_depth=None))
-        arrays: dict[str, np.ndarray | StoredArray] = {}
-        for name, item in members.items():
+        for folder in _described(path):
+            item = zarr.open(LocalStore(folder, read_only=True), mode="r")
             if not isinstance(item, zarr.Array) or item.dtype.kind not in "biufTU":
                 continue
+            name = "X" if folder == path else folder.relative_to(path).as_posix()
             _check_codecs(name, item)
             chunk = item.shards or item.chunks
             check_size(chunk, item.dtype, f"a chunk of {name}")
@@ -76,9 +77,14 @@ def _check_codecs(name: str, item: Any) -> None:
             )
 
 
-def _check_files(path: Path) -> None:
-    """Refuse a folder with links, which could show any file of this machine, or with pipes, which may never end."""
+def _described(path: Path) -> list[Path]:
+    """The folders of groups and arrays, in the order of their names: those that have a description.
+
+    Refused is a folder with links, which could show any file of this machine, or with pipes, which may never end.
+    """
+    found = []
     for folder, folders, files in os.walk(path):
+        folders.sort()
         for name in (*folders, *files):
             place = Path(folder) / name
             if place.is_symlink() or not (place.is_dir() or place.is_file()):
@@ -86,6 +92,15 @@ def _check_files(path: Path) -> None:
                     f"{place} is a link, a device or a pipe, which is not followed: a folder from elsewhere could "
                     "show any file of this machine. Copy the data into the folder itself."
                 )
-            if name in ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"):
-                if (size := place.stat().st_size) > MOST_JSON:
-                    raise FileContentError(f"{place} is {size:,} bytes long, too much for a description of arrays.")
+        for name in set(files) & DESCRIPTIONS:
+            if (size := (Path(folder) / name).stat().st_size) > MOST_JSON:
+                raise FileContentError(f"{Path(folder) / name} is {size:,} bytes long, too much for a description.")
+        if "zarr.json" in files:  # zarr takes one that says nothing for a group
+            described = json.loads((Path(folder) / "zarr.json").read_bytes())
+            if not isinstance(described, dict) or described.get("node_type") not in ("array", "group"):
+                raise FileContentError(f"{Path(folder) / 'zarr.json'} describes neither an array nor a group.")
+        if set(files) & {"zarr.json", ".zarray"}:
+            found.append(Path(folder))
+    if not found:
+        raise FileContentError("there is no array in the folder: no zarr.json and no .zarray.")
+    return found
