@@ -5,13 +5,12 @@
 Fits one model to recordings of several sizes and attributes it, each in a process of its own, and prints processor
 seconds (not those on the clock, so that other work on the machine counts little) and the most memory. The model
 
-    seconds = constant + a·channels + b·kept·channels + c·kept + d·steps·channels + e·steps + f·beyond
+    seconds = constant + a·channels + b·kept·channels + c·kept + d·steps·channels + e·steps
 
 has the shape of the work: training and decoders cost the same for any length, and a layer of each grows with the
 channels; tests and decoders look at `kept` time steps, at most 100,000 of them, spread over the recording; means,
-scales and pairs need all. `beyond` are the time steps beyond a million: the tree that pairs are searched in is then
-larger than a processor's cache. Its coefficients, all at least 0, are fitted to some recordings by least squares of
-the relative errors. For the others it is a prediction. benchmarks/results/cost.json keeps the rows.
+scales and pairs need all. Its coefficients, all at least 0, are fitted to some recordings by least squares of the
+relative errors. For the others it is a prediction. benchmarks/results/cost.json keeps the rows.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ USUAL = (10_000, 50)
 """A recording that is measured with the default settings as well: seeds and steps are found."""
 MOST = 100_000
 """Time steps that tests and decoders look at (`screening.space_tests`, `attribution.unique_variance.design`)."""
-CACHED = 1_000_000
-"""Time steps whose search tree a processor's cache holds, roughly."""
 AT_ONCE = 100_000
 
 
@@ -91,13 +88,13 @@ def terms(steps: int, channels: int) -> list[float]:
     """What the seconds are a sum of.
 
     >>> terms(10_000_000, 10)
-    [1, 10, 1000000, 100000, 100000000, 10000000, 9000000]
+    [1, 10, 1000000, 100000, 100000000, 10000000]
     """
     kept = min(steps, limit_time_steps(MOST, channels))
-    return [1, channels, kept * channels, kept, steps * channels, steps, max(0, steps - CACHED)]
+    return [1, channels, kept * channels, kept, steps * channels, steps]
 
 
-NAMES = ("constant", "channels", "kept_channels", "kept", "steps_channels", "steps", "beyond")
+NAMES = ("constant", "channels", "kept_channels", "kept", "steps_channels", "steps")
 
 
 def coefficients(rows: list[dict[str, Any]], part: str) -> dict[str, float]:
