@@ -8,6 +8,7 @@
     features.py             features of variables and of channels, within epochs
     measurement_error.py    variables that were measured with error
     regression.py           regressions on many features
+    noise.py                noise that stands for channels which carry nothing
     levels.py               how much of a channel the values of a space tell
     sign_flips.py           is a sum of products above chance?
     diagnostics.py          what about the variables may mislead, each with what to do

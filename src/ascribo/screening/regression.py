@@ -12,6 +12,7 @@ from scipy import linalg
 from ..support.compute import in_threads
 
 __all__ = [
+    "FittedNoise",
     "Parts",
     "Penalties",
     "Residuals",
@@ -29,8 +30,6 @@ PENALTIES = (3e-3, 5e-2, 1.0)
 """Penalties of features of the channels' past to choose from."""
 SMOOTHNESS = (1e-3, 0.3)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
-MIXTURES = 4
-"""Random mixtures of features, for `_size`."""
 TIME_STEPS_AT_ONCE = 4_000
 """Time steps that features are made for at once."""
 
@@ -40,8 +39,9 @@ class Sums:
     """Sums of products over each block of time, in single precision.
 
     For each block, zz (p, p): of what is conditioned on; zf, zy (p, ...): with the features and with the channels;
-    ff (f, f), fy (f, channel): of the features with each other and with the channels. yy (channel,): of each
-    channel with itself, over all blocks; steps: time steps; history (p,): True for features of the channels' past.
+    ff (f, f), fy (f, channel): of the features with each other and with the channels; zn (p, ...), fn (f, ...): of
+    both with columns of noise, if there are any. yy (channel,): of each channel with itself, over all blocks; steps:
+    time steps; history (p,): True for features of the channels' past.
     """
 
     zz: list[np.ndarray]
@@ -49,6 +49,8 @@ class Sums:
     zy: list[np.ndarray]
     ff: list[np.ndarray]
     fy: list[np.ndarray]
+    zn: list[np.ndarray]
+    fn: list[np.ndarray]
     yy: np.ndarray
     steps: int
     history: np.ndarray
@@ -76,34 +78,38 @@ def put_together(
     return Parts(columns, y.astype(np.float32, copy=False), (one, two, three))
 
 
-def block_sums(parts: Callable[[np.ndarray], Parts], blocks: list[np.ndarray]) -> Sums:
-    """Sums over blocks of time. parts : time steps -> what is summed."""
+def block_sums(
+    parts: Callable[[np.ndarray], Parts], blocks: list[np.ndarray], noise: np.ndarray | None = None
+) -> Sums:
+    """Sums over blocks of time. parts : time steps -> what is summed. noise : (time, columns), none by default."""
+    noise = np.empty((blocks[-1][-1] + 1, 0), np.int8) if noise is None else noise
 
     def add(pieces: list[tuple[int, np.ndarray]]):
-        """Block, products of x with itself and with y, of each piece; squares of y; the widths."""
+        """Block, products of x with itself, with y and with noise, of each piece; squares of y; the widths."""
         found = parts(np.concatenate([rows for _, rows in pieces]))
         edges = np.cumsum([0, *(len(rows) for _, rows in pieces)])
         products = []
-        for (block, _), (a, b) in zip(pieces, pairwise(edges), strict=True):
+        for (block, rows), (a, b) in zip(pieces, pairwise(edges), strict=True):
             x = found.x[a:b]
-            products.append((block, x.T @ x, x.T @ found.y[a:b]))
+            products.append((block, x.T @ x, x.T @ found.y[a:b], x.T @ noise[rows].astype(np.float32)))
         return products, np.einsum("tc,tc->c", found.y, found.y).astype(float), found.widths
 
     found = in_threads(add, _groups(blocks))
-    xx: dict[int, np.ndarray] = {}
-    xy: dict[int, np.ndarray] = {}
+    sums: dict[int, list[np.ndarray]] = {}
     for products, _, _ in found:
-        for block, own, cross in products:
-            xx[block] = xx[block] + own if block in xx else own
-            xy[block] = xy[block] + cross if block in xy else cross
+        for block, *new in products:
+            sums[block] = [a + b for a, b in zip(sums[block], new, strict=True)] if block in sums else new
+    xx, xy, xn = zip(*sums.values(), strict=True)
     given, past, _ = found[0][2]
     p = given + past
     return Sums(
-        zz=[each[:p, :p] for each in xx.values()],
-        zf=[each[:p, p:] for each in xx.values()],
-        zy=[each[:p] for each in xy.values()],
-        ff=[each[p:, p:] for each in xx.values()],
-        fy=[each[p:] for each in xy.values()],
+        zz=[each[:p, :p] for each in xx],
+        zf=[each[:p, p:] for each in xx],
+        zy=[each[:p] for each in xy],
+        ff=[each[p:, p:] for each in xx],
+        fy=[each[p:] for each in xy],
+        zn=[each[:p] for each in xn],
+        fn=[each[p:] for each in xn],
         yy=np.sum([squares for _, squares, _ in found], axis=0),
         steps=sum(map(len, blocks)),
         history=np.arange(p) >= given,
@@ -192,22 +198,37 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
 
 
 @dataclass(frozen=True)
+class FittedNoise:
+    """Columns of noise, fitted as some channels are.
+
+    channels : those whose past has this penalty. weights : (p, column) of the fits. within, whole : (smoothness,
+    column), squared products of the columns' residuals with those of whitened features, summed over blocks, and of
+    the sum over all time. white : (smoothness,), what `whole` is of white noise of variance one, on the whole.
+    """
+
+    channels: np.ndarray
+    weights: np.ndarray
+    within: np.ndarray
+    whole: np.ndarray
+    white: np.ndarray
+
+
+@dataclass(frozen=True)
 class Residuals:
-    """What the fits leave.
+    """What the fits leave. Channels are of one class if their past has the same penalty.
 
     by_block : (block, f, channel), in each block the products of the features' residuals with the channels'; over
     all time they are their sum. whitening : for each of `SMOOTHNESS`, (f, f), to make the features' residuals of
-    variance about one. size : (smoothness, channel), by how much the fit has made the products in blocks smaller,
-    against their sum, than they are without a fit. of_channels : (p, channel), weights of the channels' fits.
-    of_features : for some channels each, weights (p, f) of the features' fits. explained : (channel,), variance of
+    variance about one. of_channels : (p, channel), weights of the channels' fits. of_features : for each class its
+    channels and weights (p, f) of the features' fits. noise : for each class. explained : (channel,), variance of
     the channels, of 1, that their fits tell, less what so many weights tell by chance.
     """
 
     by_block: np.ndarray
     whitening: list[np.ndarray]
-    size: np.ndarray
     of_channels: np.ndarray
     of_features: list[tuple[np.ndarray, np.ndarray]]
+    noise: list[FittedNoise]
     explained: np.ndarray
 
     def products(self, parts: Parts, direction: np.ndarray) -> np.ndarray:
@@ -224,12 +245,13 @@ class Residuals:
 
 
 def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
-    """Regress features and channels on what is conditioned on, in all of the time.
+    """Regress features, channels and noise on what is conditioned on, in all of the time.
 
     Products are those of features from which the fit of the channels has been taken too: then what the channels'
     fit gets wrong by chance has no effect on the products over all time.
     """
     zz, zf, zy, ff = (_total(each) for each in (sums.zz, sums.zf, sums.zy, sums.ff))
+    zn = _total(sums.zn, dtype=np.float32)
     classes = {float(c): np.flatnonzero(penalties.of_channels == c) for c in np.unique(penalties.of_channels)}
     factors = {c: _factor(zz.copy(), _penalty(sums, c)) for c in {penalties.of_features, *classes}}
     wf = _solve(factors[penalties.of_features], zf)
@@ -237,66 +259,46 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     variance, direction = np.linalg.eigh((ff - wf.T @ (zf + rf)) / sums.steps)
     variance = np.maximum(variance, 0)
     whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
-    of_channels, of_features = np.empty(zy.shape, np.float32), []
+    by_block = np.empty((len(sums.zz), zf.shape[1], zy.shape[1]))
+    of_channels, of_features, noise = np.empty(zy.shape, np.float32), [], []
     for c, mine in classes.items():
         of_channels[:, mine] = _solve(factors[c], zy[:, mine])
-        of_features.append((mine, wf + _solve(factors[c], rf)))
-    single = [weights.astype(np.float32) for _, weights in of_features]
-
-    def products(b: int) -> np.ndarray:
-        left = sums.zy[b] - sums.zz[b] @ of_channels
-        out = sums.fy[b] - sums.zf[b].T @ of_channels
-        for mine, weights in zip(classes.values(), single, strict=True):
-            out[:, mine] -= weights.T @ left[:, mine]
-        return out
-
-    by_block = np.stack(in_threads(products, range(len(sums.zz)))).astype(float)
-    size = np.ones((len(whitening), len(sums.yy)))
-    for mine, found in zip(classes.values(), _sizes(sums, single, whitening, classes, factors), strict=True):
-        size[:, mine] = found[:, None]
+        weights = wf + _solve(factors[c], rf)
+        of_features.append((mine, weights))
+        single = factors[c][0].astype(np.float32), factors[c][1]
+        of_noise = _solve(single, zn)
+        fits = np.concatenate([of_channels[:, mine], of_noise], axis=1)
+        found = _products_by_block(sums, mine, weights.astype(np.float32), fits)
+        by_block[:, :, mine] = found[:, :, : len(mine)]
+        turned = [np.square(each.T.astype(np.float32) @ found[:, :, len(mine) :]) for each in whitening]
+        total = found[:, :, len(mine) :].sum(0)
+        whole = [np.square(each.T @ total).sum(0) for each in whitening]
+        zg = zf - zz @ weights
+        solved = _solve(factors[c], zg)
+        left = ff - weights.T @ (zf + zg) - solved.T @ (zg + _penalty(sums, c)[:, None] * solved)
+        white = [np.einsum("fr,fr->", each, left @ each) for each in whitening]
+        noise.append(
+            FittedNoise(
+                mine, of_noise, np.stack([each.sum((0, 1)) for each in turned]), np.stack(whole), np.array(white)
+            )
+        )
     told = (of_channels * (2 * zy - zz @ of_channels)).sum(0, dtype=float)
     left = (sums.yy - told) / max(sums.steps - len(zz), 0.2 * sums.steps)
-    return Residuals(by_block, whitening, size, of_channels, of_features, np.clip(1 - left, 0, 1))
+    return Residuals(by_block, whitening, of_channels, of_features, noise, np.clip(1 - left, 0, 1))
 
 
-def _sizes(sums: Sums, weights: list[np.ndarray], whitening: list[np.ndarray], classes, factors) -> np.ndarray:
-    """Products in blocks of features' residuals with the residuals of white noise that was fitted, against those
-    with the noise itself: (class of channels, whitening).
+def _products_by_block(sums: Sums, channels: np.ndarray, weights: np.ndarray, fits: np.ndarray) -> np.ndarray:
+    """Products of the residuals of features and of some channels, then of noise: (block, f, channels + noise).
 
-    Let g be a feature's residual, H the matrix that takes values to their fit. In a block, products of g with noise
-    that was fitted have the variance g'(I - H)²g, g being zero in all other blocks. This is taken for some random
-    mixtures of the whitened features, summed over blocks, and compared with that of all time at once.
-
-    weights : for each class, (p, f), of the features' fits.
+    weights : (p, f), of the features' fits. fits : (p, channels + noise), of the others'.
     """
-    random = np.random.default_rng(0).standard_normal((len(whitening[0]), MIXTURES))
-    mix = np.concatenate([each @ random for each in whitening], axis=1, dtype=np.float32)  # (f, mixture)
-    mixed = np.stack([each @ mix for each in weights])  # (class, p, mixture)
-    beside = np.concatenate(list(mixed), axis=1)
 
-    def residuals(b: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of the mixtures, with what is conditioned on, (class, p, mixture), and with themselves."""
-        zf = sums.zf[b] @ mix
-        zg = zf - np.stack(np.split(sums.zz[b] @ beside, len(mixed), axis=1))
-        return zg, (mix * (sums.ff[b] @ mix)).sum(0, dtype=float) - (mixed * (zf + zg)).sum(1, dtype=float)
+    def products(b: int) -> np.ndarray:
+        zt = np.concatenate([sums.zy[b][:, channels], sums.zn[b]], axis=1)
+        ft = np.concatenate([sums.fy[b][:, channels], sums.fn[b]], axis=1)
+        return ft - weights.T @ zt - (sums.zf[b] - sums.zz[b] @ weights).T @ fits
 
-    found = in_threads(residuals, range(len(sums.zz)))
-    zg = np.stack([each for each, _ in found], axis=2)  # (class, p, block, mixture)
-    gg = np.sum([each for _, each in found], axis=0).reshape(len(mixed), len(whitening), MIXTURES).sum(2)
-
-    def lost(k: int) -> np.ndarray:
-        """What the fits take of the blocks one by one, and of all time at once: (2, whitening)."""
-        c, own = list(classes)[k], zg[k]
-        right = np.concatenate([own, own.sum(1, keepdims=True)], axis=1)  # (p, block + 1, mixture)
-        single = factors[c][0].astype(np.float32), factors[c][1]
-        solved = _solve(single, right.reshape(len(right), -1)).reshape(right.shape)
-        penalty = _penalty(sums, c).astype(np.float32)[:, None, None]
-        taken = (solved * (right + penalty * solved)).sum(0, dtype=float)
-        taken = taken.reshape(len(taken), len(whitening), MIXTURES).sum(2)
-        return np.stack([taken[:-1].sum(0), taken[-1]])
-
-    lost_by_block, lost_at_once = np.stack(in_threads(lost, range(len(mixed))), axis=1)
-    return np.sqrt(np.maximum(gg - lost_by_block, 0.05 * gg) / np.maximum(gg - lost_at_once, 1e-12 + 0.05 * gg))
+    return np.stack(in_threads(products, range(len(sums.zz))))
 
 
 def residual_products(sums: Sums) -> np.ndarray:

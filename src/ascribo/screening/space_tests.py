@@ -36,6 +36,7 @@ from .diagnostics import (
 )
 from .features import as_slice, components, normal_scores
 from .levels import level_scores
+from .noise import noise_columns, sizes_of_blocks
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .sign_flips import p_values, quadratic_form
@@ -188,6 +189,7 @@ class _Everything:
         known = {name: each.values[self.known] for name, each in self.variables.items()}
         self.functions = table_of_functions(known)
         self.narrow = {name: each.narrow(8)[self.known] for name, each in self.variables.items()}
+        self.noise = noise_columns(len(self.first))
         self.scores_known = self.scores if self.known.all() else self.scores[self.known]
 
     def find_changes(self) -> list[Note]:
@@ -240,7 +242,7 @@ class _Everything:
         question, left = self._residuals(name, others, same, blocks, notes)
         if question.is_time_in_epoch:
             notes.append(Note(name, "time in trial", TIME_IN_TRIAL))
-        test = _test(name, question, left, blocks, self.flips)
+        test = _test(name, question, left, blocks, self.flips, self.noise)
         if variable.innovation:
             test = self._slowly(test, variable, others, blocks, notes)
         self._note(test, variable, notes)
@@ -268,14 +270,14 @@ class _Everything:
             )
             notes.append(Note(name, "no innovation", text))
             question = Question(variable, others, None, self.scores, self.first, self.last)
-            sums = block_sums(question.parts, blocks)
+            sums = block_sums(question.parts, blocks, self.noise)
             return question, fit_residuals(sums, choose_penalties(sums, 1))
 
         def ask(reach: int) -> tuple[Question, Sums, Penalties]:
             question = Question(
                 *(variable, others, *self._past(variable, reach, blocks), self.first, self.last, same, reach)
             )
-            sums = block_sums(question.parts, blocks)
+            sums = block_sums(question.parts, blocks, self.noise)
             return question, sums, choose_penalties(sums, variable.values.shape[1])
 
         question, sums, chosen = ask(0)
@@ -302,8 +304,9 @@ class _Everything:
         if not len(asked):
             return test
         question = ask_slowly(variable, others, self.scores[:, asked], self.first, self.last)
-        sums = block_sums(question.parts, blocks)
-        slow = _test(test.space, question, fit_residuals(sums, choose_penalties(sums, 1)), blocks, self.flips)
+        sums = block_sums(question.parts, blocks, self.noise)
+        left = fit_residuals(sums, choose_penalties(sums, 1))
+        slow = _test(test.space, question, left, blocks, self.flips, self.noise)
         better = slow.p < test.p[asked]
         p = test.p.copy()
         p[asked] = np.minimum(1, 2 * np.minimum(slow.p, test.p[asked]))
@@ -370,12 +373,15 @@ def _by_chance(by_block: np.ndarray, unexplained: np.ndarray) -> np.ndarray:
     return out
 
 
-def _test(name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int) -> SpaceTest:
+def _test(
+    name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int, noise: np.ndarray
+) -> SpaceTest:
     """Scores, intervals and p-values of a space."""
     steps, number = sum(map(len, blocks)), len(blocks)
     by_block = left.by_block / steps
+    sizes = sizes_of_blocks(left, question.parts, blocks, noise)
     forms = np.stack(
-        [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, left.size, strict=True)]
+        [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, sizes, strict=True)]
     )
     found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
     by_chance = _by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
