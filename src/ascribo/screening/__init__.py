@@ -4,6 +4,7 @@
     space_tests.py          the test of each space, which the default attribution reports too
     variables.py            the variables of the spaces, and blocks of time
     questions.py            what is asked about a space, and all that is conditioned on
+    late_responses.py       channels that respond some time after
     slow_responses.py       a second question for channels that respond slowly
     features.py             features of variables and of channels, within epochs
     measurement_error.py    variables that were measured with error

@@ -1,11 +1,11 @@
 """Noise that stands for channels which carry nothing: how fits change it in blocks of time and in all of the time.
 
-What a regression leaves of a channel has no part along the regressors. So its products with a feature's residual are
-smaller than those of a channel that was not fitted, in each block of time and, to another degree, in their sum. By how
-much depends on how long the channel's noise goes on: slow regressors take more of slow noise. Turning the signs of
-blocks (`sign_flips`) compares the sum with the blocks, so this has to be known. Columns of noise of several lengths
-are therefore put through the same fits as the channels, and a channel is taken for the mixture of them whose residuals
-have its residual's autocovariance.
+What a regression leaves of a channel has no part along the regressors. So its products with a feature's residual
+are smaller than those of a channel that was not fitted, in each block of time and, to another degree, in their sum.
+By how much depends on how long the channel's noise goes on: slow regressors take more of slow noise. Turning the
+signs of blocks (`sign_flips`) compares the sum with the blocks, so this has to be known. Columns of noise of
+several lengths are therefore put through the same fits as the channels, and a channel is taken for the mixture of
+them whose residuals have its residual's autocovariance.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ __all__ = ["noise_columns", "sizes_of_blocks"]
 
 LENGTHS = (1, 4, 16, 64)
 """Time steps over which noise goes on: each kind is a moving sum of so many random signs."""
-COPIES = 48
-"""Columns of noise of each length."""
+COPIES, FEWEST, ENOUGH = 48, 24, 5_000
+"""Columns of noise of each length: so many, and fewer from a number of time steps on, where fits change less."""
 LOOKED_AT = 2_400
 """Time steps at which autocovariances are taken."""
+LAGS = (0, 1, 2, 3, 5, 8, 12, 18, 27, 40, 60)
+"""Lags, in time steps, of autocovariances."""
 
 
 def noise_columns(steps: int, seed: int = 0) -> np.ndarray:
-    """Columns of noise, `COPIES` of each of `LENGTHS` one after the other: (time, columns), small whole numbers.
+    """Columns of noise, as many of each of `LENGTHS`, one after the other: (time, columns), small whole numbers.
 
     The variance of a column is its length. All kinds are sums of the same signs.
 
@@ -38,14 +40,13 @@ def noise_columns(steps: int, seed: int = 0) -> np.ndarray:
     >>> [round(float(noise[:, k].var())) for k in (0, 48)]
     [1, 4]
     """
+    copies = 8 * (min(COPIES, max(FEWEST, COPIES * ENOUGH // steps)) // 8)
     longest = LENGTHS[-1]
-    random = np.random.default_rng(seed).bytes((steps + longest) * COPIES // 8)
+    random = np.random.default_rng(seed).bytes((steps + longest) * copies // 8)
     signs = 2 * np.unpackbits(np.frombuffer(random, np.uint8)).astype(np.int8) - 1
-    total = np.cumsum(signs.reshape(-1, COPIES), axis=0, dtype=np.int32)
-    now = total[longest:]
-    return np.concatenate(
-        [now - total[longest - each :][:steps] for each in LENGTHS], axis=1, dtype=np.int8, casting="unsafe"
-    )
+    total = np.cumsum(signs.reshape(-1, copies), axis=0, dtype=np.int32)
+    kinds = [total[longest:] - total[longest - each :][:steps] for each in LENGTHS]
+    return np.concatenate(kinds, axis=1, dtype=np.int8, casting="unsafe")
 
 
 def sizes_of_blocks(
@@ -56,45 +57,41 @@ def sizes_of_blocks(
     left : what the fits leave. parts : see `block_sums`. noise : see `noise_columns`.
     """
     ours, theirs = _autocovariances(left, parts, blocks, noise)
-    size = np.empty((len(left.whitening), ours.shape[1]))
-    for fitted, own in zip(left.noise, theirs, strict=True):
-        basis = _by_length(own)
-        share = np.stack([optimize.nnls(basis, column)[0] for column in ours[:, fitted.channels].T])
-        share[share.sum(1) == 0, 0] = 1.0  # nothing is left of these channels
-        within, whole = _by_length(fitted.within), _by_length(fitted.whole)
-        whole *= (fitted.white / whole[:, 0])[:, None]  # what is known exactly of white noise helps for all
-        size[:, fitted.channels] = np.sqrt((within @ share.T) / np.maximum(whole @ share.T, 1e-30))
+    share = np.stack([optimize.nnls(theirs, column)[0] for column in ours.T])  # (channel, length)
+    share[share.sum(1) == 0, 0] = 1.0  # nothing is left of these channels
+    size = np.empty((len(left.whitening), len(share)))
+    for fitted in left.noise:
+        own, within, whole = share[fitted.channels].T, _by_length(fitted.within), _by_length(fitted.whole)
+        whole /= whole[:, :1]  # which is 1 for white noise, and all kinds are sums of the same signs
+        size[:, fitted.channels] = np.sqrt((within @ own) / np.maximum(whole @ own, 1e-30))
     return size
 
 
 def _by_length(columns: np.ndarray) -> np.ndarray:
     """Means over the copies of each length, of values (..., column): (..., length)."""
-    return columns.reshape(*columns.shape[:-1], len(LENGTHS), COPIES).mean(-1, dtype=float)
+    return columns.reshape(*columns.shape[:-1], len(LENGTHS), -1).mean(-1, dtype=float)
 
 
 def _autocovariances(
     left: Residuals, parts: Callable[[np.ndarray], Parts], blocks: list[np.ndarray], noise: np.ndarray
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Of the residuals of channels, (lag, channel), and of the columns of noise, for each class of channels (lag,
-    column), at some time steps, within blocks."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of the residuals of channels, (lag, channel), and of noise of each length, (lag, length), fitted as most
+    channels are; at some time steps, within blocks."""
     several = min(len(blocks), -(-LOOKED_AT // max(map(len, blocks))))
     chosen = [blocks[k][:LOOKED_AT] for k in np.linspace(0, len(blocks) - 1, several).astype(int)]
-    lags = max(1, min(LENGTHS[-1], min(map(len, chosen)) // 2))
-    ours: list[np.ndarray] = []
-    theirs: list[list[np.ndarray]] = [[] for _ in left.noise]
+    lags = [lag for lag in LAGS if lag <= min(map(len, chosen)) // 2]
+    weights = max(left.noise, key=lambda each: len(each.channels)).weights
+    ours, theirs = [], []
     for rows in chosen:
         found = parts(rows)
-        z = found.x[:, : len(left.of_channels)]
+        z = found.x[:, : len(weights)]
         ours.append(_products(found.y - z @ left.of_channels, lags))
-        here = noise[rows].astype(np.float32)
-        for out, fitted in zip(theirs, left.noise, strict=True):
-            out.append(_products(here - z @ fitted.weights, lags))
-    steps = sum(map(len, chosen))
-    return np.sum(ours, axis=0) / steps, [np.sum(each, axis=0) / steps for each in theirs]
+        theirs.append(_products(noise[rows].astype(np.float32) - z @ weights, lags))
+    return np.sum(ours, axis=0), _by_length(np.sum(theirs, axis=0))
 
 
-def _products(columns: np.ndarray, lags: int) -> np.ndarray:
+def _products(columns: np.ndarray, lags: list[int]) -> np.ndarray:
     """Sums of products of each column with itself some steps later: (lag, column)."""
     steps = len(columns)
-    sums = [np.einsum("tc,tc->c", columns[lag:], columns[: steps - lag]) for lag in range(lags)]
+    sums = [np.einsum("tc,tc->c", columns[lag:], columns[: steps - lag]) for lag in lags]
     return np.stack(sums).astype(float)

@@ -67,7 +67,8 @@ class Variable:
     past : (time,) index of each step's past, `lag` before it. innovation : False: only the level can be asked.
     seldom : True if it stands still most of the time. path : False: as another space than the one asked about, only
     its present is conditioned on, since its path tells that one. wanders : True if channels' tuning to it changes
-    through the session: as another space, its functions are conditioned on as they change.
+    through the session: as another space, its functions are conditioned on as they change. late : time steps after
+    which channels respond to it, see `late_responses`; `past` lies before them.
     """
 
     values: np.ndarray
@@ -78,6 +79,7 @@ class Variable:
     seldom: bool = False
     path: bool = True
     wanders: bool = False
+    late: tuple[int, ...] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
@@ -86,6 +88,11 @@ class Variable:
             return self.values
         mix = np.random.default_rng(5).standard_normal((self.values.shape[1], most))
         return self.values @ (mix / np.sqrt(self.values.shape[1]))
+
+    def told_of(self, first: np.ndarray, most: int) -> np.ndarray:
+        """The values, or mixtures of them, and those before that channels respond to late: (time, columns)."""
+        own = self.narrow(most)
+        return np.concatenate([own, *(own[earlier(first, lag)] for lag in self.late)], axis=1)
 
     @cached_property
     def columns(self) -> np.ndarray:
@@ -241,8 +248,8 @@ class Question:
     def parts(self, rows: np.ndarray) -> Parts:
         """All that the regressions are made of, at some time steps."""
         given, past, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], [], []
-        around = (*AROUND, self.reach) if self.reach else AROUND
         for other in self.others.values():
+            around = sorted({*AROUND, *self.space.late, *([self.reach] if self.reach else [])})
             given += self._functions(other, rows)
             joint.append(other.columns[rows])
             if not other.path:
@@ -252,6 +259,9 @@ class Question:
             if self.reach and not other.categorical:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
                 given += [waves(other.columns[index], self.count(8), 0.5, 6.0) for index in shifted]
+            if not other.categorical:
+                for lag in {*self.space.late} - {*other.late}:
+                    given.append(waves(other.columns[self._before(rows, lag)], self.count(8), 0.5, 6.0))
         if len(self.others) > 1:  # what the joint waves among the features have of the other spaces alone
             given.append(self._joint_waves(np.zeros_like(self.space.columns[rows]), rows))
         if self.space.innovation:
@@ -277,9 +287,10 @@ class Question:
         return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
-        """Functions of another space's values at present."""
+        """Functions of another space's values at present, and when channels respond to them."""
         changing = [other.changing_functions(rows, len(self.first), self.count(6))] * other.wanders
-        return [other.fine_functions(rows, self.count(24)), *changing]
+        late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
+        return [other.fine_functions(rows, self.count(24)), *changing, *late]
 
     def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Waves of values (rows, k) of the space and those of all other spaces together."""
@@ -318,6 +329,7 @@ class Question:
     def _features(self, rows: np.ndarray) -> list[np.ndarray]:
         own = self.space.columns
         out = [self.space.functions(rows, self.count(16))]
+        out += [self.space.functions(self._before(rows, lag), self.count(8)) for lag in self.space.late]
         if self.reach:
             for index in (self._before(rows, self.reach), self._after(rows, self.reach)):
                 out.append(self.space.functions(index, self.count(8), 3.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,6 +30,8 @@ PENALTIES = (3e-3, 5e-2, 1.0)
 """Penalties of features of the channels' past to choose from."""
 SMOOTHNESS = (1e-3, 0.3)
 """How much of the features' largest variance is added to each in the test: more for smoother tuning."""
+MIXTURES = 8
+"""Random mixtures of features whose products with noise are taken."""
 TIME_STEPS_AT_ONCE = 4_000
 """Time steps that features are made for at once."""
 
@@ -40,8 +42,8 @@ class Sums:
 
     For each block, zz (p, p): of what is conditioned on; zf, zy (p, ...): with the features and with the channels;
     ff (f, f), fy (f, channel): of the features with each other and with the channels; zn (p, ...), fn (f, ...): of
-    both with columns of noise, if there are any. yy (channel,): of each channel with itself, over all blocks; steps:
-    time steps; history (p,): True for features of the channels' past.
+    both with columns of noise, if there are any. yy (channel,): of each channel with itself, over all blocks.
+    steps: time steps. history (p,): True for features of the channels' past.
     """
 
     zz: list[np.ndarray]
@@ -203,14 +205,13 @@ class FittedNoise:
 
     channels : those whose past has this penalty. weights : (p, column) of the fits. within, whole : (smoothness,
     column), squared products of the columns' residuals with those of whitened features, summed over blocks, and of
-    the sum over all time. white : (smoothness,), what `whole` is of white noise of variance one, on the whole.
+    the sum over all time; both as shares of what the latter is for white noise of variance one.
     """
 
     channels: np.ndarray
     weights: np.ndarray
     within: np.ndarray
     whole: np.ndarray
-    white: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,6 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     fit gets wrong by chance has no effect on the products over all time.
     """
     zz, zf, zy, ff = (_total(each) for each in (sums.zz, sums.zf, sums.zy, sums.ff))
-    zn = _total(sums.zn, dtype=np.float32)
     classes = {float(c): np.flatnonzero(penalties.of_channels == c) for c in np.unique(penalties.of_channels)}
     factors = {c: _factor(zz.copy(), _penalty(sums, c)) for c in {penalties.of_features, *classes}}
     wf = _solve(factors[penalties.of_features], zf)
@@ -259,46 +259,70 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     variance, direction = np.linalg.eigh((ff - wf.T @ (zf + rf)) / sums.steps)
     variance = np.maximum(variance, 0)
     whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
-    by_block = np.empty((len(sums.zz), zf.shape[1], zy.shape[1]))
-    of_channels, of_features, noise = np.empty(zy.shape, np.float32), [], []
+    of_channels, of_features = np.empty(zy.shape, np.float32), []
     for c, mine in classes.items():
         of_channels[:, mine] = _solve(factors[c], zy[:, mine])
-        weights = wf + _solve(factors[c], rf)
-        of_features.append((mine, weights))
-        single = factors[c][0].astype(np.float32), factors[c][1]
-        of_noise = _solve(single, zn)
-        fits = np.concatenate([of_channels[:, mine], of_noise], axis=1)
-        found = _products_by_block(sums, mine, weights.astype(np.float32), fits)
-        by_block[:, :, mine] = found[:, :, : len(mine)]
-        turned = [np.square(each.T.astype(np.float32) @ found[:, :, len(mine) :]) for each in whitening]
-        total = found[:, :, len(mine) :].sum(0)
-        whole = [np.square(each.T @ total).sum(0) for each in whitening]
-        zg = zf - zz @ weights
-        solved = _solve(factors[c], zg)
-        left = ff - weights.T @ (zf + zg) - solved.T @ (zg + _penalty(sums, c)[:, None] * solved)
-        white = [np.einsum("fr,fr->", each, left @ each) for each in whitening]
-        noise.append(
-            FittedNoise(
-                mine, of_noise, np.stack([each.sum((0, 1)) for each in turned]), np.stack(whole), np.array(white)
-            )
-        )
+        of_features.append((mine, wf + _solve(factors[c], rf)))
+    single = [weights.astype(np.float32) for _, weights in of_features]
+
+    def products(b: int) -> np.ndarray:
+        left = sums.zy[b] - sums.zz[b] @ of_channels
+        out = sums.fy[b] - sums.zf[b].T @ of_channels
+        for mine, weights in zip(classes.values(), single, strict=True):
+            out[:, mine] -= weights.T @ left[:, mine]
+        return out
+
+    by_block = np.stack(in_threads(products, range(len(sums.zz)))).astype(float)
+    noise = _fit_noise(sums, classes, factors, single, whitening)
     told = (of_channels * (2 * zy - zz @ of_channels)).sum(0, dtype=float)
     left = (sums.yy - told) / max(sums.steps - len(zz), 0.2 * sums.steps)
     return Residuals(by_block, whitening, of_channels, of_features, noise, np.clip(1 - left, 0, 1))
 
 
-def _products_by_block(sums: Sums, channels: np.ndarray, weights: np.ndarray, fits: np.ndarray) -> np.ndarray:
-    """Products of the residuals of features and of some channels, then of noise: (block, f, channels + noise).
+def _fit_noise(
+    sums: Sums, classes: Mapping[float, np.ndarray], factors, weights: list[np.ndarray], whitening: list[np.ndarray]
+) -> list[FittedNoise]:
+    """The same fits of columns of noise.
 
-    weights : (p, f), of the features' fits. fits : (p, channels + noise), of the others'.
+    classes : penalty -> channels. weights : for each class, (p, f), of the features' fits.
     """
+    zn, fn = (_total(each, dtype=np.float32) for each in (sums.zn, sums.fn))
+    zz, zf, ff = (_total(each, dtype=np.float32) for each in (sums.zz, sums.zf, sums.ff))
+    random = np.random.default_rng(0).standard_normal((len(whitening[0]), MIXTURES))
+    mix = np.concatenate([each @ random for each in whitening], axis=1, dtype=np.float32)  # (f, mixture)
+    turn = np.concatenate(whitening, axis=1, dtype=np.float32)
+    out = []
+    for (c, mine), own in zip(classes.items(), weights, strict=True):
+        factor = factors[c][0].astype(np.float32), factors[c][1]
+        fits = _solve(factor, zn)
+        zg = zf - zz @ own  # of the features' residuals with what is conditioned on
+        solved = _solve(factor, zg)
+        white = ff - own.T @ (zf + zg) - solved.T @ (zg + _penalty(sums, c).astype(np.float32)[:, None] * solved)
+        whole = np.square(turn.T @ (fn - own.T @ zn - zg.T @ fits))
+        within = _squares_in_blocks(sums, own @ mix, mix, fits)
+        shares = []
+        for values, columns in ((within, mix), (whole, turn)):
+            exact = (columns * (white @ columns)).sum(0, dtype=float)
+            shares.append(_sum_parts(values, len(whitening)) / _sum_parts(exact, len(whitening))[:, None])
+        out.append(FittedNoise(mine, fits, *shares))
+    return out
+
+
+def _squares_in_blocks(sums: Sums, mixed: np.ndarray, mix: np.ndarray, fits: np.ndarray) -> np.ndarray:
+    """Squared products of residuals of noise with those of mixtures of features, `mix` (f, mixture), summed over
+    blocks: (mixture, column). mixed : (p, mixture), weights of the mixtures' fits. fits : (p, column), the
+    noise's."""
 
     def products(b: int) -> np.ndarray:
-        zt = np.concatenate([sums.zy[b][:, channels], sums.zn[b]], axis=1)
-        ft = np.concatenate([sums.fy[b][:, channels], sums.fn[b]], axis=1)
-        return ft - weights.T @ zt - (sums.zf[b] - sums.zz[b] @ weights).T @ fits
+        zg = sums.zf[b] @ mix - sums.zz[b] @ mixed
+        return np.square(mix.T @ sums.fn[b] - mixed.T @ sums.zn[b] - zg.T @ fits)
 
-    return np.stack(in_threads(products, range(len(sums.zz))))
+    return np.sum(in_threads(products, range(len(sums.zz))), axis=0)
+
+
+def _sum_parts(values: np.ndarray, parts: int) -> np.ndarray:
+    """Sums over equal parts of the first axis: (parts, ...)."""
+    return values.reshape(parts, -1, *values.shape[1:]).sum(1, dtype=float)
 
 
 def residual_products(sums: Sums) -> np.ndarray:

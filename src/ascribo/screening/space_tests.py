@@ -34,7 +34,8 @@ from .diagnostics import (
     table_of_functions,
     tuning_changes,
 )
-from .features import as_slice, components, normal_scores
+from .features import as_slice, components, earlier, normal_scores
+from .late_responses import LATE_RESPONSES, late_lags
 from .levels import level_scores
 from .noise import noise_columns, sizes_of_blocks
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
@@ -128,6 +129,7 @@ def ask_spaces(
         found = _nothing(name, scores.shape[1], own) if found is None else found
         return replace(found, at=_at(found.at, used, len(recording), scores.shape[1]))
 
+    notes += everything.find_late_responses()
     notes += everything.find_changes()
     names = [name for name, space in asked.items() if not space.nuisance]
     everything.remember_pasts([name for name in names if name in variables], chosen)
@@ -188,9 +190,26 @@ class _Everything:
     def __post_init__(self) -> None:
         known = {name: each.values[self.known] for name, each in self.variables.items()}
         self.functions = table_of_functions(known)
-        self.narrow = {name: each.narrow(8)[self.known] for name, each in self.variables.items()}
         self.noise = noise_columns(len(self.first))
         self.scores_known = self.scores if self.known.all() else self.scores[self.known]
+
+    def find_late_responses(self) -> list[Note]:
+        """Mark the variables that channels respond to late, and put what is new in them since before then."""
+        few = np.flatnonzero(self.known)
+        if len(few) < FEWEST * SHORTEST:
+            return []
+        few = few[:: max(1, len(few) // LOOKED_AT)]
+        asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
+        found = in_threads(lambda name: late_lags(self.variables[name], self.scores, self.first, few), asked)
+        notes = []
+        for name, (lags, channels) in zip(asked, found, strict=True):
+            if lags:
+                own = self.variables[name]
+                lag = own.lag + lags[-1]
+                self.variables[name] = replace(own, past=earlier(self.first, lag), lag=lag, late=lags)
+                text = LATE_RESPONSES.format(found=channels, longest=lags[-1])
+                notes.append(Note(name, "late responses", text))
+        return notes
 
     def find_changes(self) -> list[Note]:
         """Mark the variables that channels' tuning to changes through the session."""
@@ -348,9 +367,10 @@ class _Everything:
         called = stats.false_discovery_control(test.p) <= LEVEL
         if not called.any() or variable.categorical or not variable.innovation:
             return
+        values = {key: each.told_of(self.first, 8)[self.known] for key, each in self.variables.items()}
         with self.lock:
-            self.hidden = self.hidden or hidden_components(self.scores_known, self.narrow)
-        if moves_with_hidden(self.hidden, self.scores_known, self.narrow, name, variable.lag, called):
+            self.hidden = self.hidden or hidden_components(self.scores_known, values)
+        if moves_with_hidden(self.hidden, self.scores_known, values, name, variable.lag, called):
             notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
 
 
