@@ -156,10 +156,11 @@ def as_slice(rows: np.ndarray) -> slice | np.ndarray:
 def normal_scores(channels: np.ndarray) -> np.ndarray:
     """Each channel's ranks as quantiles of a normal distribution, ties in the middle: (time, channel) float32.
 
-    Outliers lose their weight, and what a channel says about a variable is kept.
+    Outliers lose their weight, and what a channel says about a variable is kept. A channel's time steps lie beside
+    each other in memory.
     """
     steps = len(channels)
-    out = np.empty(channels.shape, dtype=np.float32)
+    out = np.empty(channels.shape, dtype=np.float32, order="F")
     normal = stats.norm.ppf(np.arange(1, 2 * steps) / (2 * steps)).astype(np.float32)  # at half ranks
     distinct = normal[::2].copy()
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from .features import trend
-from .questions import Variable
+from .questions import Variable, epoch_clock
 
 __all__ = ["LATE_RESPONSES", "late_lags"]
 
@@ -23,6 +23,8 @@ SURE = 0.01
 """p, over all channels and lags, below which a channel is late."""
 MOST = 5
 """Lags that are kept."""
+FEW = 0.2
+"""Share of the channels tuned to a variable, below which late ones are too few to ask otherwise for their sake."""
 RIDGE = 1e-3
 LATE_RESPONSES = (
     "{found} channels tell more of what it was up to {longest} time steps ago than of what it is now: they respond "
@@ -37,18 +39,23 @@ def late_lags(
 
     Each channel is regressed on functions of the present value, and of the value some steps before. Fits to every
     other block of time are compared in the blocks between, and the other way round. A channel is late if a past
-    value is better than the present one, by a t-test over blocks. rows : some time steps. scores : (time, channel).
+    value is better than the present one, by a t-test over blocks, and if what was new then tells of the channel
+    too: a rhythm that the two share is not enough. If only a few of the channels tuned to it are late, none
+    is taken for late. Slow drift and, in trials, the time since their start are in all
+    fits. rows : some time steps. scores : (time, channel).
     """
-    y = scores[rows].astype(float)
-    drift = np.concatenate([np.ones((len(rows), 1)), trend(rows, len(first), 4)], axis=1)
+    y = scores[rows]
+    drift = [np.ones((len(rows), 1)), trend(rows, len(first), 4), *epoch_clock(rows, first, 8)]
     parts = np.array_split(np.arange(len(rows)), BLOCKS)
 
-    def errors(lag: int) -> np.ndarray:
+    def values(lag: int) -> np.ndarray:
+        return variable.functions(np.maximum(rows - lag, first[rows]), WAVES, 4.0)
+
+    def errors(*columns: np.ndarray) -> np.ndarray:
         """Squared errors in blocks that were not fitted, but for what no fit changes: (block, channel)."""
-        own = variable.functions(np.maximum(rows - lag, first[rows]), WAVES, 4.0)
-        design = np.concatenate([drift, own], axis=1)
-        gram = np.stack([design[some].T @ design[some] for some in parts])
-        cross = np.stack([design[some].T @ y[some] for some in parts])
+        design = np.concatenate([*drift, *columns], axis=1, dtype=np.float32)
+        gram = np.stack([design[some].T @ design[some] for some in parts]).astype(float)
+        cross = np.stack([design[some].T @ y[some] for some in parts]).astype(float)
         out = np.empty((BLOCKS, y.shape[1]))
         for k in range(2):
             fitted, other = slice(k, None, 2), slice(1 - k, None, 2)
@@ -57,15 +64,22 @@ def late_lags(
             out[other] = (fit * (gram[other] @ fit - 2 * cross[other])).sum(1)
         return out
 
-    now = errors(0)
-    gains = now - np.stack([errors(lag) for lag in LAGS])  # (lag, block, channel)
-    error = gains.std(1, ddof=1) / np.sqrt(BLOCKS)
+    now = errors(values(0))
+    gains = now - np.stack([errors(values(lag)) for lag in LAGS])  # (lag, block, channel)
     best = gains.mean(1).argmax(0)
-    channels = np.arange(y.shape[1])
-    t = gains.mean(1)[best, channels] / np.maximum(error[best, channels], 1e-12)
-    late = stats.t.sf(t, BLOCKS - 1) * len(LAGS) * len(channels) < SURE
+    late = _p(gains[best, :, np.arange(y.shape[1])].T) * gains.shape[0] * y.shape[1] < SURE
+    for k in np.unique(best[late]):
+        before, then = values(LAGS[k] + variable.lag), values(LAGS[k])
+        late &= (best != k) | (_p(errors(before) - errors(before, then)) < SURE)
+    tuned = _p(errors() - now) < SURE
     lags = np.array(LAGS)[best[late]]
-    if not len(lags):
+    if len(lags) == 0 or len(lags) < FEW * np.count_nonzero(tuned | late):
         return (), 0
     kept = np.unique(np.quantile(lags, np.linspace(0, 1, MOST), method="nearest"))
     return tuple(int(lag) for lag in kept), len(lags)
+
+
+def _p(gains: np.ndarray) -> np.ndarray:
+    """p of a t-test that the mean over blocks is above zero. gains : (block, channel)."""
+    error = gains.std(0, ddof=1) / np.sqrt(len(gains))
+    return stats.t.sf(gains.mean(0) / np.maximum(error, 1e-12), len(gains) - 1)

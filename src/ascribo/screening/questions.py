@@ -26,6 +26,7 @@ __all__ = [
     "Variable",
     "channel_history",
     "choose_lag",
+    "epoch_clock",
     "path_tells",
     "run_starts",
     "whiten",
@@ -200,8 +201,9 @@ def channel_history(
 
 def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:
     """The channels less what their own past says, by fits to the other blocks: (time, channel) float32."""
-    out = scores.copy()
-    small = 1e-3 * len(scores) * np.eye(len(DECAY_TIMES))
+    out = scores.copy(order="K")
+    every = max(1, len(scores) // ENOUGH)  # some time steps are enough for three weights
+    small = 1e-3 * len(scores) / every * np.eye(len(DECAY_TIMES))
 
     def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
@@ -212,7 +214,8 @@ def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: lis
             both[:, :-1] = past[:, :, as_slice(index[rows])]
             both[:, -1] = scores[as_slice(rows), part].T
             inside.append(both)
-            products.append((both @ both.transpose(0, 2, 1)).astype(float))
+            some = both[:, :, ::every]
+            products.append((some @ some.transpose(0, 2, 1)).astype(float))
         total = np.sum(products, axis=0)
         for rows, both, own in zip(blocks, inside, products, strict=True):
             others = total - own
@@ -341,6 +344,11 @@ class Question:
             change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
             out.append(np.float32(0.5) * waves(change, self.count(6), 0.5, 3.0))
         return out
+
+
+def epoch_clock(rows: np.ndarray, first: np.ndarray, count: int) -> list[np.ndarray]:
+    """Functions of the time since the start of the epoch, (rows, ...), if there are many epochs; otherwise none."""
+    return [_clock(rows, first, count)] if len(epoch_starts(first)) >= MANY else []
 
 
 def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
