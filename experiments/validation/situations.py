@@ -44,14 +44,16 @@ from experiments.validation.simple_methods import glm_with_history, least_square
 from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS, Situation, walk
 from experiments.validation.situations_further import FURTHER
+from experiments.validation.situations_late import LATE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
+__all__ = ["ALL", "FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-FULL = {"situations": [*SITUATIONS, *FURTHER, *BLIND], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2027}
+ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE}
+FULL = {"situations": [*ALL], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2028}
 QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (
     "hidden company",
@@ -105,9 +107,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
 
 def measure(situation: str, seed: int, stream: int, default: bool, null: bool) -> Row:
     """One recording, screened and given to the peers; `default`: and to the default; `null`: with a walk beside."""
-    data = {**SITUATIONS, **FURTHER, **BLIND}[situation](
-        np.random.default_rng([stream, zlib.crc32(situation.encode()), seed])
-    )
+    data = ALL[situation](np.random.default_rng([stream, zlib.crc32(situation.encode()), seed]))
     recording, spaces, regressors = as_recording(data)
     row: Row = {"situation": situation, "seed": seed, "stream": stream}
     began = time.process_time()

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.validation import situations
-from experiments.validation.situations_data import SITUATIONS
-from experiments.validation.situations_further import FURTHER
 
 
-@pytest.mark.parametrize("name", [*SITUATIONS, *FURTHER])
+@pytest.mark.parametrize("name", [*situations.ALL])
 def test_every_generator_makes_channels_variables_and_truth(name):
-    data = {**SITUATIONS, **FURTHER}[name](np.random.default_rng(0))
+    data = situations.ALL[name](np.random.default_rng(0))
     assert np.isfinite(data.channels).all() and (data.channels.std(0) > 0).all()
     assert {"a", "b"} <= set(data.variables) == set(data.truth)
     for space, values in data.variables.items():
