@@ -64,6 +64,7 @@ NOTE_TITLES = {
     "one thing twice": "{name} and another variable may be one thing, measured twice",
     "redundant": "another variable says the same as {name}",
     "slow responses": "some channels respond slowly to {name}",
+    "late responses": "some channels respond late to {name}",
     "time in trial": "{name} goes along with the time in the trial",
     "too short": "the recording is short for {name}",
     "too slow": "{name} is slow",

@@ -251,8 +251,8 @@ class Question:
     def parts(self, rows: np.ndarray) -> Parts:
         """All that the regressions are made of, at some time steps."""
         given, past, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], [], []
+        around = [*dict.fromkeys((*AROUND, *self.space.late, *[self.reach] * (self.reach > 0)))]
         for other in self.others.values():
-            around = sorted({*AROUND, *self.space.late, *([self.reach] if self.reach else [])})
             given += self._functions(other, rows)
             joint.append(other.columns[rows])
             if not other.path:
@@ -263,7 +263,7 @@ class Question:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
                 given += [waves(other.columns[index], self.count(8), 0.5, 6.0) for index in shifted]
             if not other.categorical:
-                for lag in {*self.space.late} - {*other.late}:
+                for lag in (lag for lag in self.space.late if lag not in other.late):
                     given.append(waves(other.columns[self._before(rows, lag)], self.count(8), 0.5, 6.0))
         if len(self.others) > 1:  # what the joint waves among the features have of the other spaces alone
             given.append(self._joint_waves(np.zeros_like(self.space.columns[rows]), rows))
