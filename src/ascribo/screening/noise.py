@@ -17,7 +17,7 @@ from scipy import optimize
 
 from .regression import Parts, Residuals
 
-__all__ = ["noise_columns", "sizes_of_blocks"]
+__all__ = ["by_chance", "noise_columns", "sizes_of_blocks"]
 
 LENGTHS = (1, 4, 16, 64)
 """Time steps over which noise goes on: each kind is a moving sum of so many random signs."""
@@ -95,3 +95,22 @@ def _products(columns: np.ndarray, lags: list[int]) -> np.ndarray:
     steps = len(columns)
     sums = [np.einsum("tc,tc->c", columns[lag:], columns[: steps - lag]) for lag in lags]
     return np.stack(sums).astype(float)
+
+
+def by_chance(by_block: np.ndarray, unexplained: np.ndarray) -> np.ndarray:
+    """What channels have by chance, (channel,), in proportion to the variance that is left of them, `unexplained`.
+
+    by_block : (channel, block), what each has by chance, as it shows in each block. In short recordings that is
+    mostly noise. So proportions are drawn to their median over channels, the more so the less they differ beyond
+    what they differ from block to block.
+    """
+    own = by_block.sum(1)
+    some = (unexplained > 1e-9) & (own > 0)
+    if some.sum() < 2:
+        return own
+    share = np.log(own[some] / unexplained[some])
+    noise = by_block.shape[1] * np.mean(by_block[some].var(1, ddof=1) / np.square(own[some]))
+    kept = max(0.0, 1 - noise / max(share.var(ddof=1), 1e-12))
+    out = own.copy()
+    out[some] = unexplained[some] * np.exp(np.median(share) + kept * (share - np.median(share)))
+    return out

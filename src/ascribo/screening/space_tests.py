@@ -37,7 +37,7 @@ from .diagnostics import (
 from .features import as_slice, components, earlier, normal_scores
 from .late_responses import LATE_RESPONSES, late_lags
 from .levels import level_scores
-from .noise import noise_columns, sizes_of_blocks
+from .noise import by_chance, noise_columns, sizes_of_blocks
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .sign_flips import p_values, quadratic_form
@@ -374,25 +374,6 @@ class _Everything:
             notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
 
 
-def _by_chance(by_block: np.ndarray, unexplained: np.ndarray) -> np.ndarray:
-    """What channels have by chance, (channel,), in proportion to the variance that is left of them, `unexplained`.
-
-    by_block : (channel, block), what each has by chance, as it shows in each block. In short recordings that is
-    mostly noise. So proportions are drawn to their median over channels, the more so the less they differ beyond
-    what they differ from block to block.
-    """
-    own = by_block.sum(1)
-    some = (unexplained > 1e-9) & (own > 0)
-    if some.sum() < 2:
-        return own
-    share = np.log(own[some] / unexplained[some])
-    noise = by_block.shape[1] * np.mean(by_block[some].var(1, ddof=1) / np.square(own[some]))
-    kept = max(0.0, 1 - noise / max(share.var(ddof=1), 1e-12))
-    out = own.copy()
-    out[some] = unexplained[some] * np.exp(np.median(share) + kept * (share - np.median(share)))
-    return out
-
-
 def _test(
     name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int, noise: np.ndarray
 ) -> SpaceTest:
@@ -404,8 +385,8 @@ def _test(
         [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, sizes, strict=True)]
     )
     found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
-    by_chance = _by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
-    score = found[0] - by_chance
+    expected = by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
+    score = found[0] - expected
     pull = 2 * forms[0].sum(2)
     chance = 2 * (np.square(forms[0]).sum((1, 2)) - np.square(np.einsum("ckk->ck", forms[0])).sum(1))
     wide = stats.t.ppf(0.975, number - 1) * np.sqrt(number * pull.var(1, ddof=1) + chance)
@@ -417,7 +398,7 @@ def _test(
         out = np.full((len(rows), len(score)), np.nan)
         for part in np.array_split(np.flatnonzero(usable[rows]), -(-len(rows) // LOOKED_AT)):
             if len(part):  # a variable may be missing at all of these
-                out[part] = left.products(question.parts(rows[part]), direction) - by_chance
+                out[part] = left.products(question.parts(rows[part]), direction) - expected
         return out
 
     return SpaceTest(
