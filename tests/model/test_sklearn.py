@@ -127,8 +127,8 @@ def test_parameters_that_no_space_has(spaces, change, message):
     assert model.spaces is spaces
 
 
-def test_all_parameters_but_processes_and_memory_are_shared():
+def test_all_parameters_but_processes_are_shared():
     one, several = (set(kind().get_params()) for kind in (asc.ContrastiveEmbedding, asc.SharedEmbedding))
-    assert one - several == {"n_jobs", "memory"} and several <= one
+    assert one - several == {"n_jobs"} and several <= one
     with pytest.raises(TypeError, match="n_jobs"):
         asc.SharedEmbedding(n_jobs=2)

@@ -84,7 +84,9 @@ def block_sums(
     parts: Callable[[np.ndarray], Parts], blocks: list[np.ndarray], noise: np.ndarray | None = None
 ) -> Sums:
     """Sums over blocks of time. parts : time steps -> what is summed. noise : (time, columns), none by default."""
-    noise = np.empty((blocks[-1][-1] + 1, 0), np.int8) if noise is None else noise
+
+    def beside(rows: np.ndarray) -> np.ndarray:
+        return np.empty((len(rows), 0), np.float32) if noise is None else noise[rows].astype(np.float32)
 
     def add(pieces: list[tuple[int, np.ndarray]]):
         """Block, products of x with itself, with y and with noise, of each piece; squares of y; the widths."""
@@ -93,7 +95,7 @@ def block_sums(
         products = []
         for (block, rows), (a, b) in zip(pieces, pairwise(edges), strict=True):
             x = found.x[a:b]
-            products.append((block, x.T @ x, x.T @ found.y[a:b], x.T @ noise[rows].astype(np.float32)))
+            products.append((block, x.T @ x, x.T @ found.y[a:b], x.T @ beside(rows)))
         return products, np.einsum("tc,tc->c", found.y, found.y).astype(float), found.widths
 
     found = in_threads(add, _groups(blocks))
