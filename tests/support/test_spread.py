@@ -36,7 +36,7 @@ def test_a_task_that_always_loses_its_process_is_given_up(monkeypatch):
     monkeypatch.setattr(module, "ATTEMPTS", 1)
     with pytest.raises(WorkersLost, match="too little memory") as lost:
         dict(spread(doomed, {"a": (1,), "b": (2,)}, n_jobs=2))
-    assert lost.value.keys == ["a"]
+    assert "a" in lost.value.keys  # one that shares its processes may be lost with it
 
 
 def test_an_exception_of_the_function_is_raised():
