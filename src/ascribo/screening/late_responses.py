@@ -7,6 +7,8 @@ ago is asked about, with the values then among the features; and other spaces ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import stats
 
@@ -41,45 +43,75 @@ def late_lags(
     other block of time are compared in the blocks between, and the other way round. A channel is late if a past
     value is better than the present one, by a t-test over blocks, and if what was new then tells of the channel
     too: a rhythm that the two share is not enough. If only a few of the channels tuned to it are late, none
-    is taken for late. Slow drift and, in trials, the time since their start are in all
-    fits. rows : some time steps. scores : (time, channel).
+    is taken for late. Where each channel tells too little to be sure, all that are tuned are asked together.
+    Slow drift and, in trials, the time since their start are in all fits. rows : some time steps.
+    scores : (time, channel).
     """
-    y = scores[rows]
+    errors = _errors(variable, scores, first, rows)
+    none, now = errors(), errors(0)
+    gains = now - np.stack([errors(lag) for lag in LAGS])  # (lag, block, channel)
+    best = gains.mean(1).argmax(0)
+
+    def new_then(k: int) -> np.ndarray:
+        """What the value at a lag tells beyond the value before it: (block, channel)."""
+        before = LAGS[k] + variable.lag
+        return errors(before) - errors(before, LAGS[k])
+
+    late = _p(gains[best, :, np.arange(gains.shape[2])].T) * gains.shape[0] * gains.shape[2] < SURE
+    for k in np.unique(best[late]):
+        late &= (best != k) | (_p(new_then(k)) < SURE)
+    tuned = _p(none - now) < SURE
+    lags = np.array(LAGS)[best[late]]
+    if len(lags) and len(lags) >= FEW * np.count_nonzero(tuned | late):
+        kept = np.unique(np.quantile(lags, np.linspace(0, 1, MOST), method="nearest"))
+        return tuple(int(lag) for lag in kept), len(lags)
+    ever = _p(np.moveaxis(none - now + gains, 1, 0))  # tuned to the value at some lag: (lag, channel)
+    some = tuned | (ever.min(0) * len(LAGS) < SURE)
+    if not some.any():
+        return (), 0
+    together = _together(gains[:, :, some])
+    k = int(together.mean(1).argmax())
+    if _p(together[k]) * len(LAGS) < SURE and _p(_together(new_then(k)[:, some])) < SURE:
+        return (LAGS[k],), int(np.count_nonzero(some))
+    return (), 0
+
+
+def _errors(
+    variable: Variable, scores: np.ndarray, first: np.ndarray, rows: np.ndarray
+) -> Callable[..., np.ndarray]:
+    """Lags -> squared errors of fits to the values at these lags, in blocks that were not fitted, but for what no
+    fit changes: (block, channel). Products of all lags that may be asked about are summed at once."""
+    lags = [*dict.fromkeys([0, *LAGS, *(lag + variable.lag for lag in LAGS)])]
     drift = [np.ones((len(rows), 1)), trend(rows, len(first), 4), *epoch_clock(rows, first, 8)]
-    parts = np.array_split(np.arange(len(rows)), BLOCKS)
+    each = [variable.functions(np.maximum(rows - lag, first[rows]), WAVES, 4.0) for lag in lags]
+    design = np.concatenate([*drift, *each], axis=1, dtype=np.float32)
+    common, width = sum(part.shape[1] for part in drift), each[0].shape[1]
+    blocks = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(len(rows)), BLOCKS)]
+    y = scores[rows]
+    gram = np.stack([design[some].T @ design[some] for some in blocks]).astype(float)
+    cross = np.stack([design[some].T @ y[some] for some in blocks]).astype(float)
 
-    def values(lag: int) -> np.ndarray:
-        return variable.functions(np.maximum(rows - lag, first[rows]), WAVES, 4.0)
-
-    def errors(*columns: np.ndarray) -> np.ndarray:
-        """Squared errors in blocks that were not fitted, but for what no fit changes: (block, channel)."""
-        design = np.concatenate([*drift, *columns], axis=1, dtype=np.float32)
-        gram = np.stack([design[some].T @ design[some] for some in parts]).astype(float)
-        cross = np.stack([design[some].T @ y[some] for some in parts]).astype(float)
+    def errors(*chosen: int) -> np.ndarray:
+        own = [common + width * lags.index(lag) + np.arange(width) for lag in chosen]
+        columns = np.concatenate([np.arange(common), *own])
+        xx, xy = gram[:, columns[:, None], columns], cross[:, columns]
+        ridge = RIDGE * len(rows) * np.eye(len(columns))
         out = np.empty((BLOCKS, y.shape[1]))
         for k in range(2):
             fitted, other = slice(k, None, 2), slice(1 - k, None, 2)
-            ridge = RIDGE * len(rows) * np.eye(design.shape[1])
-            fit = np.linalg.solve(gram[fitted].sum(0) + ridge, cross[fitted].sum(0))
-            out[other] = (fit * (gram[other] @ fit - 2 * cross[other])).sum(1)
+            fit = np.linalg.solve(xx[fitted].sum(0) + ridge, xy[fitted].sum(0))
+            out[other] = (fit * (xx[other] @ fit - 2 * xy[other])).sum(1)
         return out
 
-    now = errors(values(0))
-    gains = now - np.stack([errors(values(lag)) for lag in LAGS])  # (lag, block, channel)
-    best = gains.mean(1).argmax(0)
-    late = _p(gains[best, :, np.arange(y.shape[1])].T) * gains.shape[0] * y.shape[1] < SURE
-    for k in np.unique(best[late]):
-        before, then = values(LAGS[k] + variable.lag), values(LAGS[k])
-        late &= (best != k) | (_p(errors(before) - errors(before, then)) < SURE)
-    tuned = _p(errors() - now) < SURE
-    lags = np.array(LAGS)[best[late]]
-    if len(lags) == 0 or len(lags) < FEW * np.count_nonzero(tuned | late):
-        return (), 0
-    kept = np.unique(np.quantile(lags, np.linspace(0, 1, MOST), method="nearest"))
-    return tuple(int(lag) for lag in kept), len(lags)
+    return errors
+
+
+def _together(gains: np.ndarray) -> np.ndarray:
+    """The mean over channels, each in units of its spread over blocks. gains : (..., block, channel)."""
+    return (gains / np.maximum(gains.std(-2, ddof=1, keepdims=True), 1e-12)).mean(-1)
 
 
 def _p(gains: np.ndarray) -> np.ndarray:
-    """p of a t-test that the mean over blocks is above zero. gains : (block, channel)."""
+    """p of a t-test that the mean over blocks is above zero. gains : (block, ...)."""
     error = gains.std(0, ddof=1) / np.sqrt(len(gains))
     return stats.t.sf(gains.mean(0) / np.maximum(error, 1e-12), len(gains) - 1)
