@@ -19,6 +19,7 @@ STEPS = 4_000
         "channels respond 10 steps late",
         "responses rise and decay, best after 5 steps",
         "channels respond to a 6 steps late, and b follows a by 6",
+        "spikes (0.2 a bin), 5 bins late",
     ],
 )
 def test_late_channels_are_called_for_what_they_carry(name):
@@ -47,6 +48,21 @@ def test_lags_are_those_of_the_channels():
     channels = [np.roll(values[:, 0], lag) + 0.5 * rng.normal(size=STEPS) for lag in (6, 6, 12, 0)]
     lags, number = late_lags(variable, np.stack(channels, axis=1), first, np.arange(STEPS))
     assert lags == (6, 12) and number == 3
+
+
+def test_channels_that_each_tell_too_little_are_late_together():
+    rng = np.random.default_rng(3)
+    values = ornstein(rng, 30, STEPS)
+    variable, first = _variable(values)
+    noise = 6 * rng.normal(size=(STEPS, 24))
+    for lag, found in ((6, True), (0, False)):
+        lags, number = late_lags(variable, np.roll(values, lag, axis=0) + noise, first, np.arange(STEPS))
+        assert (len(lags) == 1 and abs(lags[0] - lag) <= 2 and number >= 12) if found else lags == ()
+        alone = [
+            late_lags(variable, np.roll(values, lag, axis=0) + noise[:, [k]], first, np.arange(STEPS))[0]
+            for k in range(24)
+        ]
+        assert sum(map(bool, alone)) <= 6  # what each tells alone is not enough
 
 
 def test_channels_of_the_present_of_the_velocity_or_of_nothing_are_not_late():

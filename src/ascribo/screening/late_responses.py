@@ -7,7 +7,7 @@ ago is asked about, with the values then among the features; and other spaces ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
@@ -80,20 +80,28 @@ def _errors(
     variable: Variable, scores: np.ndarray, first: np.ndarray, rows: np.ndarray
 ) -> Callable[..., np.ndarray]:
     """Lags -> squared errors of fits to the values at these lags, in blocks that were not fitted, but for what no
-    fit changes: (block, channel). Products of all lags that may be asked about are summed at once."""
-    lags = [*dict.fromkeys([0, *LAGS, *(lag + variable.lag for lag in LAGS)])]
+    fit changes: (block, channel). Products of all usual lags are summed at once."""
     drift = [np.ones((len(rows), 1)), trend(rows, len(first), 4), *epoch_clock(rows, first, 8)]
-    each = [variable.functions(np.maximum(rows - lag, first[rows]), WAVES, 4.0) for lag in lags]
-    design = np.concatenate([*drift, *each], axis=1, dtype=np.float32)
-    common, width = sum(part.shape[1] for part in drift), each[0].shape[1]
+    functions = variable.functions(np.arange(len(first)), WAVES, 4.0)
     blocks = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(len(rows)), BLOCKS)]
     y = scores[rows]
-    gram = np.stack([design[some].T @ design[some] for some in blocks]).astype(float)
-    cross = np.stack([design[some].T @ y[some] for some in blocks]).astype(float)
+
+    def sums(lags: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Products of drift and values at some lags with each other and with the channels, by block."""
+        values = [functions[np.maximum(rows - lag, first[rows])] for lag in lags]
+        design = np.concatenate([*drift, *values], axis=1, dtype=np.float32)
+        gram = np.stack([design[some].T @ design[some] for some in blocks]).astype(float)
+        return gram, np.stack([design[some].T @ y[some] for some in blocks]).astype(float)
+
+    usual = (0, *LAGS)
+    at_once = sums(usual)
+    common, width = sum(part.shape[1] for part in drift), functions.shape[1]
 
     def errors(*chosen: int) -> np.ndarray:
-        own = [common + width * lags.index(lag) + np.arange(width) for lag in chosen]
+        known = usual if set(chosen) <= set(usual) else chosen
+        own = [common + width * known.index(lag) + np.arange(width) for lag in chosen]
         columns = np.concatenate([np.arange(common), *own])
+        gram, cross = at_once if known is usual else sums(chosen)
         xx, xy = gram[:, columns[:, None], columns], cross[:, columns]
         ridge = RIDGE * len(rows) * np.eye(len(columns))
         out = np.empty((BLOCKS, y.shape[1]))

@@ -21,7 +21,7 @@ __all__ = ["by_chance", "noise_columns", "sizes_of_blocks"]
 
 LENGTHS = (1, 4, 16, 64)
 """Time steps over which noise goes on: each kind is a moving sum of so many random signs."""
-COPIES, FEWEST, ENOUGH = 48, 24, 5_000
+COPIES, FEWEST, ENOUGH = 48, 16, 5_000
 """Columns of noise of each length: so many, and fewer from a number of time steps on, where fits change less."""
 LOOKED_AT = 2_400
 """Time steps at which autocovariances are taken."""

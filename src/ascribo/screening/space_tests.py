@@ -54,7 +54,7 @@ LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable is the change of another."""
 MOST_TIME_STEPS, RUNS = 100_000, 40
 """Time steps that are used, at most: of longer recordings so many runs, evenly spaced."""
-FLIPS = 20_000
+FLIPS = 8_000
 MISFIT = 0.002
 """Share of what is explained of a channel, below which a score may be what the regressions get wrong: no call."""
 LEVEL = 0.05
