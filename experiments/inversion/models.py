@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONDITIONALS",
+    "SHORT",
     "TRAINING",
     "Setting",
     "cases",
@@ -53,17 +54,29 @@ TRAINING = {
     **{"dim": 10, "mixings": 5, "unidentified_mixings": 5, "encoders": 3, "width": 30},
     **{"steps": 4_000, "batch_size": 2048, "learning_rate": 1e-2, "supervised_steps": 600},
     **{"last_steps": 1_000, "last_batch_size": 6_144, "last_learning_rate": 3e-4, "last_negatives": "references"},
+    "largest_batch": 24_576,
 }
 """What cases share: latents; mixings, and those of rows that should not be identified, whose MCC is a matter of
 luck (0.73 ± 0.06 for random rotations of five latents) and needs more of them to be known; encoders of the first
 mixing; training steps, references in each, learning rate, hidden units for each latent in each of three layers; the
-same of the last steps; and training steps of the supervised encoder (0: none).
+same of the last steps; training steps of the supervised encoder (0: none); and the largest batch. Rows that ask for
+a larger one have as many pairs in more steps instead.
 
 All rows are trained alike: first at the temperature at which InfoNCE is least (`best_temperature`), in batches of
 2,048; then at the model's own, in the papers' batches of 6,144 and at a small rate, with the negatives that
 `last_negatives` says. On a sphere the model's own is 1, which is far too wide for close pairs: from random weights
 it takes the papers' 300,000 steps, and from a solution at another temperature a thousand. The papers: 300,000 steps
 of 6,144 references, six hidden layers of up to 50 units a latent, a constant learning rate of 1e-4."""
+SHORT = {
+    **{"dim": 5, "width": 20, "steps": 800, "batch_size": 512, "largest_batch": 2_048},
+    **{"last_steps": 150, "last_batch_size": 1_024, "last_learning_rate": 1e-3, "last_negatives": "independent"},
+}
+"""What the short forms of both tables train otherwise.
+
+The last steps have independent negatives, and the temperature that goes with them: with that of references, which
+is wider than the pairs, bent coordinates have a lower loss than the latents (docs/identifiability.md). In ten
+dimensions no independent negative of a batch is near enough to learn from. Their rate was chosen by the loss on new
+samples. On a CPU a step takes as long as its batch is large, and more steps learn more than larger ones."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,8 @@ class Setting:
     matched : whether the theorem's assumptions hold.
     identified : whether theory, or the paper's own experiment, says that latents are found.
     larger, longer : times the batch and the training steps of other rows, where pairs tell little: vMF(1) in ten
-        dimensions has 0.05 nats. Larger batches have no more negatives than others.
+        dimensions has 0.05 nats. Larger batches have no more references as negatives than others, and those of the
+        last steps are not smaller.
     last : times the last steps of other rows, where large batches matter most.
     said : what else is to be said of the row.
     judged : False for a row that is shown beside the judged ones.
@@ -160,10 +174,12 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
         **{"similarity": similarity, "output": setting.output, "device": case["device"], "progress": False},
         "widths": (case["width"] * case["dim"],) * 3,
     }
+    wanted = setting.larger * case["batch_size"]
+    batch = min(wanted, case["largest_batch"])
     found = invert_process(
         processes,
-        steps=setting.longer * case["steps"],
-        batch_size=setting.larger * case["batch_size"],
+        steps=setting.longer * case["steps"] * wanted // batch,
+        batch_size=batch,
         learning_rate=case["learning_rate"],
         temperature=best_temperature(first, similarity),
         negatives="references" if setting.larger == 1 else case["batch_size"],
@@ -171,13 +187,15 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
     )
     early, negatives = found, case["last_negatives"]
     if case["last_steps"]:
+        last = max(batch, case["last_batch_size"])
+        few = negatives == "references" and last > case["last_batch_size"]
         found = invert_process(
             processes,
             steps=setting.last * case["last_steps"],
-            batch_size=case["last_batch_size"],
+            batch_size=last,
             learning_rate=case["last_learning_rate"],
             temperature=1.0 if similarity.on_sphere else best_temperature(first, similarity, negatives=negatives),
-            negatives=negatives,
+            negatives=case["last_batch_size"] if few else negatives,
             start=early,
             **common,
         )

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.inversion.models import TRAINING, Setting, cases, draw_scores, score_tables, table_experiment
+from experiments.inversion.models import (
+    SHORT,
+    TRAINING,
+    Setting,
+    cases,
+    draw_scores,
+    score_tables,
+    table_experiment,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,17 +47,10 @@ MOST_WITHOUT = 0.8
 """Largest MCC of a row that should not be identified."""
 FULL = {**TRAINING, "layers": (3,), "settings": range(len(SETTINGS))}
 QUICK = {
-    **{"dim": 5, "mixings": 2, "unidentified_mixings": 7, "encoders": 2, "steps": 1_200, "batch_size": 512},
-    **{"width": 20, "supervised_steps": 0},
-    **{"last_steps": 200, "last_batch_size": 1024, "last_learning_rate": 1e-3, "last_negatives": "independent"},
+    **{**SHORT, "mixings": 2, "unidentified_mixings": 7, "encoders": 2, "supervised_steps": 0},
 }
 """Where a row should not be identified, MCC is that of random rotations: 0.73 on average with five latents, 0.8 or
-more in one of eight, so that eight encoders are needed to tell.
-
-The last steps have independent negatives, and the temperature that goes with them: with that of references, which
-is wider than the pairs, bent coordinates have a lower loss than the latents (docs/identifiability.md). In ten
-dimensions no independent negative of a batch is near enough to learn from. Their rate was chosen by the loss on new
-samples."""
+more in one of eight, so that eight encoders are needed to tell."""
 TAKES = "10 rows of 7 encoders, about 3 minutes on an H200, hours on two cores"
 
 
