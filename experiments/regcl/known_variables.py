@@ -1,11 +1,12 @@
-"""The test of known variables once more, on the recordings of an experiment's results on box data.
+"""The test of known variables once more, on the recordings of an experiment's results.
 
-    python -m experiments.regcl.known_variables samples [--only 1000 3000 ...]
+    python -m experiments.regcl.known_variables NAME [--only 1000 3000 ...]
 
-The test asks no model: after a change of it nothing needs to be trained again. This takes `results/NAME.json`, runs
-the test on its recordings (of some lengths, if --only names them), puts the new area under the ROC of the unique
-variance and the calls into the rows, and says in `known_variables` which code did so and of which lengths; all else
-stays as it was, figure apart.
+NAME is calibration, table1, fig3, noise or samples. The test asks no model: after a change of it nothing has to be
+trained again. This takes `results/NAME.json`, runs the test on its recordings (of some lengths, if --only names
+them), puts what was found into the rows (the area under the ROC of the unique variance of `position` and, where
+there are any, the calls for spaces with variables), and says in `known_variables` which code did so and of which
+lengths; all else stays as it was, figure apart.
 """
 
 from __future__ import annotations
@@ -13,54 +14,93 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import pandas as pd
+
+from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
 from ascribo.screening import screen
+from ascribo.spaces.base import Space
 from experiments import EXPERIMENTS
 from experiments.regcl import box_models
 from experiments.shared.results import code, machine, publish
 from experiments.shared.rows import Case, Row
+from experiments.validation import calibration
 
-__all__ = ["main", "measure"]
+__all__ = ["SOURCES", "ask", "main", "put_into"]
 
 LEVEL = 0.05
+Source = tuple[Callable[[Case], Recording], Callable[[Case], dict[str, Space]]]
+ON_BOX_DATA: Source = (box_models.recording, box_models.spaces)
+SOURCES: dict[str, Source] = {
+    "calibration": (calibration.recording, calibration.spaces),
+    **{name: ON_BOX_DATA for name in ("table1", "fig3", "noise", "samples")},
+}
+"""Experiment -> the recording and the spaces of a case."""
+DATA = ("kind", "number", "dim", "snr", "length", "data_seed")
+"""What tells recordings of an experiment apart: all its models of one recording have the same test."""
 
 
-def measure(case: Case) -> Row:
-    """Area under the ROC of the unique variance of `position`, and its calls."""
-    data = box_models.recording(case)
-    known = {name: space for name, space in box_models.spaces(case).items() if space.variables}
+def ask(case: Case, source: Source) -> pd.DataFrame:
+    """The calls for spaces with variables, and in `carries` whether the channel carries the space in truth."""
+    recording, spaces = source
+    data = recording(case)
+    known = {name: space for name, space in spaces(case).items() if space.variables}
     calls = screen(data, known, LEVEL).calls
-    truth = cast(Any, data.truth).sel(space="position").values
-    called = calls["called"].to_numpy(bool)
-    counted = {str(LEVEL): {"called": int(called.sum()), "wrong": int((called & ~truth).sum())}}
-    return {
-        "auroc": round(auroc(calls["score"].to_numpy(), truth), 6),
-        "calls": {"carried": int(truth.sum()), "channels": len(truth), **counted},
+    truth = cast(Any, data.truth)
+    carries = [bool(truth.sel(space=s, channel=c)) for s, c in zip(calls["space"], calls["channel"], strict=True)]
+    return calls.assign(carries=carries)
+
+
+def put_into(row: Row, calls: pd.DataFrame) -> None:
+    """Put what `ask` found in place of what a row has of it."""
+    if "channels" in row and isinstance(row["channels"], dict):
+        own = calls[calls["space"] == "position"]
+        row["channels"]["unique_variance"] = round(auroc(own["score"].to_numpy(), own["carries"].to_numpy()), 6)
+        if "calls" in row:
+            row["calls"] = _count(own, [LEVEL])
+    for name, own in calls.groupby("space", sort=False):
+        if name in row.get("spaces", {}):
+            row["spaces"][name] = _count(own, calibration.LEVELS)
+
+
+def _count(calls: pd.DataFrame, levels: list[float] | tuple[float, ...]) -> Row:
+    """How many channels carry a space, and at each level how many are called and how many of these wrongly."""
+    q, truth = calls["q"].to_numpy(), calls["carries"].to_numpy(bool)
+    counted = {
+        str(level): {"called": int(np.sum(q <= level)), "wrong": int(np.sum((q <= level) & ~truth))}
+        for level in levels
     }
+    return {"carried": int(truth.sum()), "channels": len(truth), **counted}
 
 
 def main() -> None:
     """Measure, and write the results file and its figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("name", choices=["samples"], help="the experiment")
+    parser.add_argument("name", choices=list(SOURCES), help="the experiment")
     parser.add_argument("--only", type=int, nargs="+", metavar="LENGTH", help="time steps of the recordings")
     parser.add_argument("--out", type=Path, default=Path("results"), help="the folder of the results")
     given = parser.parse_args()
     module = importlib.import_module(f"experiments.{EXPERIMENTS[given.name].module}")
     result = json.loads((given.out / f"{given.name}.json").read_text())
     lengths = sorted(given.only or {row["length"] for row in result["rows"]})
+    found: dict[str, pd.DataFrame] = {}
     for row in result["rows"]:
         if row["length"] in lengths:
-            found = measure(row)
-            row["channels"]["unique_variance"], row["calls"] = found["auroc"], found["calls"]
-            print(row["length"], row["data_seed"], found, flush=True)
+            key = json.dumps([row.get(name) for name in DATA])
+            if key not in found:
+                found[key] = ask(row, SOURCES[given.name])
+                print(key, flush=True)
+            put_into(row, found[key])
     said = (
         "the test of known variables was run again on the same recordings, by this code on this machine: the "
-        "unique variance of `position` and its calls at q = 0.05, for recordings of these lengths. It asks no "
-        "model, so nothing was trained again; all else is of the run that `machine` names, or of code before this."
+        "unique variance of `position` and, where rows have them, the calls for spaces with variables, for "
+        "recordings of these lengths. It asks no model, so nothing was trained again; all else is of the run that "
+        "`machine` names, or of code before this."
     )
     result["known_variables"] = {"said": said, "lengths": lengths, "code": code(), "machine": machine()}
     publish(given.name, given.out, module.conclude(result), module.draw)
