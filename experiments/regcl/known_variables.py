@@ -59,7 +59,7 @@ def ask(case: Case, source: Source) -> pd.DataFrame:
 def put_into(row: Row, calls: pd.DataFrame) -> None:
     """Put what `ask` found in place of what a row has of it."""
     if "channels" in row and isinstance(row["channels"], dict):
-        own = calls[calls["space"] == "position"]
+        own = calls.query("space == 'position'")
         row["channels"]["unique_variance"] = round(auroc(own["score"].to_numpy(), own["carries"].to_numpy()), 6)
         if "calls" in row:
             row["calls"] = _count(own, [LEVEL])

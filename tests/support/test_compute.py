@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ascribo.support.compute import one_thread, resolve_device
+from ascribo.support.compute import in_processes, one_thread, resolve_device
 
 
 def test_a_device_is_found_or_refused():
@@ -54,6 +54,22 @@ def test_workers_end_with_the_process_that_started_them(at_work, tmp_path):
     parent.wait()
     assert _until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
     assert at_work or not list(tmp_path.glob("begun-*"))
+
+
+def test_processes_within_processes_take_no_threads():
+    """Forward derivatives of torch fail in threads: fits within the processes of an experiment met them there."""
+
+    def inner(k):
+        import threading
+        import time
+
+        time.sleep(0.1)
+        return threading.current_thread() is threading.main_thread()
+
+    def outer(k):
+        return in_processes(inner, [(0,), (1,)], 2)
+
+    assert in_processes(outer, [(0,), (1,)], 2) == [[True, True], [True, True]]
 
 
 def _workers(parent: int) -> list[int]:

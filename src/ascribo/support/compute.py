@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 from joblib import Parallel, cpu_count, delayed
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from .memory import limited
@@ -139,7 +140,13 @@ def in_processes(
 
 def worker_pool(processes: int, **options: Any) -> Parallel:
     """joblib's `Parallel` whose processes end with this one, even if it is killed: they would have nobody to work
-    for, and joblib's own wait five minutes for more. options : others of `Parallel`."""
+    for, and joblib's own wait five minutes for more. options : others of `Parallel`.
+
+    Within one of these processes there is one: joblib would take threads there, all cores are at work already, and
+    derivatives by torch's forward mode, which counts its levels once for a process, fail in threads.
+    """
+    if getattr(get_active_backend()[0], "nesting_level", None):
+        processes = 1
     return Parallel(n_jobs=processes, initializer=_end_with, initargs=(os.getpid(),), **options)
 
 
