@@ -16,6 +16,7 @@ from torch import nn
 import ascribo as asc
 from ascribo.model import run_folder
 from ascribo.support import stored_parameters as records
+from ascribo.support.sealed_json import seal
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_damaged_folders_are_refused_with_a_reason(model, tmp_path):
 def change(folder, **facts):
     """Change what a model.json says, with the checksum that goes with it."""
     known = {**json.loads((folder / "model.json").read_text()), **facts}
-    (folder / "model.json").write_text(json.dumps({**known, "checksum": run_folder._checksum(known)}))
+    (folder / "model.json").write_text(json.dumps(seal(known)))
     return known
 
 
@@ -173,8 +174,7 @@ def test_missing_keys_and_deep_lists_are_damage(model, tmp_path):
     facts = json.loads((tmp_path / "model.json").read_text())
     for key in facts:
         rest = {k: v for k, v in facts.items() if k not in (key, "checksum")}
-        checksum = {} if key == "checksum" else {"checksum": run_folder._checksum(rest)}
-        (tmp_path / "model.json").write_text(json.dumps({**rest, **checksum}))
+        (tmp_path / "model.json").write_text(json.dumps(rest if key == "checksum" else seal(rest)))
         if key in ("ascribo", "data", "kind", "spent"):  # nothing depends on them
             continue
         with pytest.raises(ValueError, match="damaged"):

@@ -184,3 +184,44 @@ def test_a_file_with_a_mistake(recordings, tmp_path, capsys, old, new, said):
     config.write_text(CONFIG.format(sessions=recordings).replace(old, new))
     assert main(["sweep", str(config), "--quiet"]) == 2
     assert said in capsys.readouterr().err and not (tmp_path / "swept").exists()
+
+
+@pytest.fixture
+def copy(serial, tmp_path):
+    """A copy of the sweep, its first cell, and a function that changes a file as an earlier version wrote it."""
+    shutil.copytree(serial.folder, tmp_path / "copy")
+    cell = next(iter(sorted((tmp_path / "copy").glob("*/cell.json"))))
+
+    def earlier(file, **changes):
+        content = {**json.loads(file.read_text()), "format": 1, **changes}
+        file.write_text(json.dumps({key: value for key, value in content.items() if key != "checksum"}))
+
+    return tmp_path / "copy", cell, earlier
+
+
+def test_a_record_that_was_changed_counts_as_none(copy):
+    folder, cell, earlier = copy
+    assert cells.read_record(cell.parent) is not None
+    cell.write_text(cell.read_text().replace('"channels": 6', '"channels": 7'))
+    assert cells.read_record(cell.parent) is None
+    earlier(cell, channels=6)
+    assert cells.read_record(cell.parent)["channels"] == 6
+    for odd in ({"spaces": None}, {"spaces": [1]}, {"called": []}, {"format": "2"}):
+        earlier(cell, **odd)
+        assert cells.read_record(cell.parent) is None
+    assert (asc.Sweep(folder).table()["state"] == "waiting").sum() == 1
+
+
+def test_a_plan_that_was_changed_is_refused(copy):
+    folder, _, earlier = copy
+    plan = folder / "sweep.json"
+    plan.write_text(plan.read_text().replace("rat0", "rat9", 1))
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        asc.Sweep(folder)
+    earlier(plan)
+    known = json.loads(plan.read_text())["cells"]
+    assert len(asc.Sweep(folder).cells()) == 6
+    for odd in ([{**known[0], "digest": "../../elsewhere"}], [{**known[0], "settings": 3}], [1], None, {"a": 1}):
+        earlier(plan, cells=odd)
+        with pytest.raises(ValueError, match=r"sweep\.json is damaged"):
+            asc.Sweep(folder)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import ascribo as asc
 from ascribo.model.fitting import prepare
-from ascribo.training.checkpoints import read_checkpoint, write_checkpoint
+from ascribo.training.checkpoints import read_checkpoint, remember, remembered, write_checkpoint
 from ascribo.training.penalty_weight import Constant
 from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
@@ -56,6 +57,42 @@ def test_a_checkpoint_that_lacks_something_is_refused_and_changes_nothing(data, 
     before = {name: value.detach().clone() for name, value in steps.parameters.items()}
     del steps.optimizer.state[steps.parameters["0.bias"]]["exp_avg"]
     write_checkpoint(file, 0, "", steps.parameters, steps.optimizer, {}, {})
-    with pytest.raises(ValueError, match=r"lacks adam\.0\.bias\.exp_avg: delete it"):
-        read_checkpoint(file, "", other.parameters, other.optimizer, 50)
+    with pytest.raises(ValueError, match=r"lacks adam\.0\.bias\.exp_avg. Delete it"):
+        read_checkpoint(file, "", other.parameters, other.optimizer, ("infonce",), 50)
     assert not torch.equal(other.parameters["0.weight"], before["0.weight"])  # still that of its own seed
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_damaged_state_is_refused(data, tmp_path, earlier):
+    task, settings = prepare(data, {"rest": asc.Time(1)}).problem, Settings(2, 32, 1e-3, Constant(0.0))
+    steps = EagerSteps(RecordingSource([task], [4]), settings)
+    file, curves = tmp_path / "state.safetensors", {"infonce": [np.zeros((2, 1), np.float32)]}
+    write_checkpoint(file, 2, "", steps.parameters, steps.optimizer, curves, {})
+    again = (steps.parameters, steps.optimizer, ("infonce",), 50)
+    assert read_checkpoint(file, "", *again)[0] == 2
+    with safe_open(file, "pt") as content:
+        facts = content.metadata()
+    tensors = load_file(file)
+    if earlier:  # no checksum, but a curve of another length
+        save_file(tensors, file, metadata={key: value for key, value in facts.items() if key != "checksum"})
+        assert read_checkpoint(file, "", *again)[0] == 2
+        save_file(tensors, file, metadata={**OURS, "fingerprint": "", "done": "7"})
+    else:
+        tensors["parameter.0.weight"].view(-1)[0] += 1
+        save_file(tensors, file, metadata=facts)
+    with pytest.raises(ValueError, match=r"is damaged.*Delete it to start anew"):
+        read_checkpoint(file, "", *again)
+
+
+def test_what_was_decided_is_refused_if_it_was_changed(data, tmp_path):
+    remember(tmp_path, "1 seeds", [3])
+    file, model = tmp_path / "fit.json", asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, **SMALL)
+    assert remembered(tmp_path) == {**OURS, "1 seeds": [3]}
+    file.write_text(file.read_text().replace("3", "4", 1))
+    with pytest.raises(ValueError, match=r"does not match its checksum\. Delete it"):
+        remembered(tmp_path)
+    file.write_text('{"ascribo": "checkpoint", "1 seeds": [3]}')  # of an earlier version
+    assert remembered(tmp_path) == {**OURS, "1 seeds": [3]}
+    file.write_text('{"ascribo": "checkpoint", "1 seeds": "3"}')
+    with pytest.raises(ValueError, match="does not say which seeds"):
+        model.set_params(checkpoint=tmp_path, random_state=None).fit(data)

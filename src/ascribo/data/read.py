@@ -100,7 +100,7 @@ def read(
         raise
     except Exception as error:  # each format's parser fails in its own ways
         if isinstance(error, FileContentError) or (whole and isinstance(error, TypeError | ValueError)):
-            raise type(error)(f"{path}: {error}") from error
+            raise _said(path, error) from error
         raise ValueError(
             f"{path}: cannot be read as a {path.suffix} file; it may be damaged or of another "
             f"kind. ({type(error).__name__}: {error})"
@@ -114,7 +114,13 @@ def read(
             recording = recording_from_arrays(content, **roles)
         return recording if smooth is None and transform is None else recording.treat(**treatment)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{path}: {error}") from error
+        raise _said(path, error) from error
+
+
+def _said(path: Path, error: Exception) -> Exception:
+    """The same error with the path before it. Some that Python itself raises cannot be made from a text."""
+    kind = next(kind for kind in (FileContentError, TypeError, ValueError) if isinstance(error, kind))
+    return kind(f"{path}: {error}")
 
 
 def _read_folder(path: Path, given: dict[str, Any]) -> Recording:
@@ -124,4 +130,4 @@ def _read_folder(path: Path, given: dict[str, Any]) -> Recording:
     try:
         return formats.read_pynapple_folder(path, **given)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{path}: {error}") from error
+        raise _said(path, error) from error

@@ -176,7 +176,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         with one_thread(), one_fit(folder):
             key = f"{len(every)} seeds"
             if folder is not None and not isinstance(self.random_state, int | np.integer):
-                every = remember(folder, key, every) if rank() == 0 else every
+                every = _checked_seeds(remember(folder, key, every), every, folder) if rank() == 0 else every
             every = from_first_rank(every)
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
@@ -404,3 +404,10 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _checked_seeds(kept: Any, made: list[int], folder: Path) -> list[int]:
+    """The seeds that an interrupted fit has kept, if they are such."""
+    if not isinstance(kept, list) or len(kept) != len(made) or not all(type(seed) is int for seed in kept):
+        raise ValueError(f"{folder} does not say which seeds the fit had: delete its fit.json to start anew.")
+    return kept

@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load, save
 
 from ..support.files import write_atomically
+from ..support.sealed_json import is_whole, read_json, read_ordinary, write_sealed
 from ..version import __version__
 
 __all__ = ["check_folder", "damage_explained", "read_run", "remove_run", "write_run"]
@@ -26,8 +27,6 @@ FORMAT = 3
 """Goes up by one whenever what is written changes."""
 READABLE = (2, 3)
 """Formats that can be read. 3 has a checksum of model.json."""
-LARGEST_JSON = 2**28
-"""Bytes of model.json: more is no model of ours."""
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -53,11 +52,9 @@ def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torc
     digest = hashlib.sha256(data).hexdigest()
     file = f"model-{digest[:12]}.safetensors"
     known = {"format": FORMAT, "ascribo": __version__, "tensors": file, "sha256": digest}
-    known["checksum"] = _checksum({**facts, **known})
-    text = json.dumps({**known, **facts, **known}, indent=1)  # what is known here comes first, and counts
     try:
         write_atomically(folder / file, lambda path: path.write_bytes(data))
-        write_atomically(folder / "model.json", lambda path: path.write_text(text, encoding="utf-8"))
+        write_sealed(folder / "model.json", {**known, **facts, **known})  # what is known here comes first
     except BaseException:
         if file not in (before, _ours(folder)):  # the last step of writing model.json may fail when it is there
             (folder / file).unlink(missing_ok=True)
@@ -76,7 +73,7 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
         hint = "If a fit was interrupted, run it again with the same --out to resume."
         raise ValueError(f"{folder} is not a finished ascribo run: it has no model.json. {hint}")
     with damage_explained(folder):
-        facts = json.loads(_read(folder / "model.json", LARGEST_JSON))
+        facts = read_json(folder / "model.json")
         name, form = facts["tensors"], facts["format"]
         if form not in READABLE:
             raise ValueError(
@@ -84,12 +81,12 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
                 f"ascribo {__version__} reads formats {', '.join(map(str, READABLE))}: fit and save the model "
                 "again, or load it with the version that wrote it."
             )
-        if form > 2 and facts["checksum"] != _checksum(facts):
+        if not is_whole(facts, needed=form > 2):
             raise ValueError(f"{folder}/model.json is damaged or was changed: it does not match its checksum.")
         file = folder / Path(name).name
         if not file.exists():
             raise ValueError(f"{folder} is half-written: {file.name} is missing. Fit and save the model again.")
-        data = _read(file)
+        data = read_ordinary(file)
         if hashlib.sha256(data).hexdigest() != facts["sha256"]:
             raise ValueError(
                 f"{file} is damaged: its contents do not match model.json. Fit and save the model again."
@@ -118,21 +115,6 @@ def _damaged(folder: str | Path, error: Exception) -> ValueError:
     )
 
 
-def _read(file: Path, most: int | None = None) -> bytes:
-    """The bytes of an ordinary file; refuses devices and pipes, which may never end, and what is too large."""
-    if not file.is_file():
-        raise ValueError(f"{file} is not an ordinary file.")
-    if most is not None and file.stat().st_size > most:
-        raise ValueError(f"{file} has {file.stat().st_size:,} bytes: it is no model of ascribo's.")
-    return file.read_bytes()
-
-
-def _checksum(facts: dict[str, Any]) -> str:
-    """SHA-256 of what model.json says, whatever its spaces and the order of its keys."""
-    rest = {key: value for key, value in facts.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
 def remove_run(folder: str | Path) -> None:
     """Remove a model of ours from a folder, and the folder if nothing else is in it."""
     folder = Path(folder)
@@ -146,11 +128,11 @@ def remove_run(folder: str | Path) -> None:
 def _ours(folder: Path) -> str | None:
     """Name of the file of tensors that a model.json of ours, of any format, names; None if there is no such."""
     try:
-        facts = json.loads(_read(folder / "model.json", LARGEST_JSON))
+        facts = read_json(folder / "model.json")
         name = facts["tensors"]
         ours = {"format", "ascribo", "sha256"} <= facts.keys() and re.fullmatch(
             r"model-[0-9a-f]{12}\.safetensors", name
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return name if ours else None

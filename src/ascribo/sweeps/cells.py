@@ -23,7 +23,8 @@ from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load_with_facts
 from ..model.saving import save
-from ..support.files import FolderInUse, only_writer, write_atomically
+from ..support.files import FolderInUse, only_writer
+from ..support.sealed_json import is_whole, read_json, write_sealed
 from ..support.stored_parameters import encode
 from ..version import __version__
 from .sessions import Source
@@ -43,6 +44,9 @@ __all__ = [
 ]
 
 FORMAT = 1
+"""Goes up when a cell is to be computed again: it is a part of its name."""
+RECORD_FORMAT = 2
+"""Goes up when what cell.json says changes. 2 has a checksum."""
 RECORD, FAILURE, MAP = "cell.json", "failed.json", "map.nc"
 NOT_THE_RESULT = ("n_jobs", "checkpoint", "progress", "memory")
 """Parameters of the model that its numbers do not depend on."""
@@ -106,7 +110,7 @@ def _compute(cell: Cell, folder: Path, jobs: int | None) -> dict[str, Any]:
         called, why = _attribute(model.set_params(progress=False, n_jobs=jobs), recording, folder)
     fit = model.goodness_of_fit_
     record = {
-        "format": FORMAT,
+        "format": RECORD_FORMAT,
         "digest": cell.digest,
         "ascribo": __version__,
         "seconds": round(time.monotonic() - began, 3),
@@ -118,7 +122,7 @@ def _compute(cell: Cell, folder: Path, jobs: int | None) -> dict[str, Any]:
         "notes": list(dict.fromkeys([*facts.get("notes", []), *notes_of(said)])),
         "stack": facts.get("stack", []),
     }
-    _write(folder / RECORD, record)
+    write_sealed(folder / RECORD, record)
     (folder / FAILURE).unlink(missing_ok=True)
     return record
 
@@ -180,7 +184,15 @@ def _where(cell: Cell) -> dict[str, Any]:
 def read_record(folder: Path) -> dict[str, Any] | None:
     """What came of a cell; None if it is not done. A record that is damaged counts as none."""
     record = _read(folder / RECORD)
-    whole = record is not None and record.get("format") == FORMAT and record.get("digest") == folder.name
+    whole = (
+        record is not None
+        and record.get("format") in (1, RECORD_FORMAT)
+        and record.get("digest") == folder.name
+        and is_whole(record, needed=record["format"] > 1)
+        and isinstance(fits := record.get("spaces"), list)
+        and all(isinstance(fit, dict) for fit in fits)
+        and isinstance(record.get("called"), dict)
+    )
     return record if whole and (folder / "model.json").is_file() else None
 
 
@@ -194,17 +206,12 @@ def write_failure(folder: Path, error: BaseException) -> dict[str, Any]:
     """Keep why a cell failed. It is tried again in the next sweep."""
     record = {"error": f"{type(error).__name__}: {error}"}
     with contextlib.suppress(OSError):  # a full disk may be why it failed
-        _write(folder / FAILURE, record)
+        write_sealed(folder / FAILURE, record)
     return record
-
-
-def _write(file: Path, content: dict[str, Any]) -> None:
-    write_atomically(file, lambda path: path.write_text(json.dumps(content, indent=1), encoding="utf-8"))
 
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_json(file)
+    except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None

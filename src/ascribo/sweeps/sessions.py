@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ..data.formats.stored_arrays import fingerprint_of
 from ..data.recording import Recording
 from ..report.methods_text import fingerprint
 from ..support.compute import in_threads
-from ..support.files import write_atomically
+from ..support.sealed_json import is_whole, read_json, write_sealed
 
 __all__ = ["Source", "find_sessions", "fingerprints"]
 
@@ -75,18 +74,19 @@ def fingerprints(sessions: Mapping[str, Source], folder: Path) -> dict[str, str]
         zip([marks[name] for name in new], in_threads(lambda name: _digest(sessions[name]), new), strict=True)
     )
     if new:
-        write_atomically(folder / KNOWN, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
+        write_sealed(folder / KNOWN, known)
     return {
         name: known[marks[name]] if isinstance(one, Path) else fingerprint(one) for name, one in sessions.items()
     }
 
 
 def _known(folder: Path) -> dict[str, str]:
+    """The digests that are kept; none of a file that is damaged or has no checksum: they are worked out again."""
     try:
-        found = json.loads((folder / KNOWN).read_bytes())
+        found = read_json(folder / KNOWN)
     except (OSError, ValueError):
         return {}
-    return {str(mark): str(digest) for mark, digest in found.items()} if isinstance(found, dict) else {}
+    return {mark: str(digest) for mark, digest in found.items() if mark != "checksum"} if is_whole(found) else {}
 
 
 def _mark(file: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ..report import Run, write_comparison
 from ..support.files import check_writable, only_writer, write_atomically
 from ..support.names import suggest
 from ..support.progress import bar, say
+from ..support.sealed_json import is_whole, read_json, write_sealed
 from ..support.spread import WorkersLost, spread
 from .cells import MAP, changed, make_cell, read_failure, read_record, write_failure
 from .sessions import find_sessions, fingerprints
@@ -25,7 +26,8 @@ from .stacks import compute_stack, make_stacks
 
 __all__ = ["Sweep", "sweep"]
 
-FORMAT = 1
+FORMAT = 2
+"""Goes up when what sweep.json says changes. 2 has a checksum."""
 PLAN = "sweep.json"
 MOST_COMPARED = 24
 """Runs that one page compares; it has a column for each."""
@@ -100,8 +102,7 @@ def sweep(
                 cell = make_cell(source, prints[name], how, changed(model, **point))
                 cells[cell.digest] = cell
                 plan.append({"session": name, "settings": _plain(point), "digest": cell.digest})
-        text = json.dumps({"format": FORMAT, "cells": plan}, indent=1)
-        write_atomically(folder / PLAN, lambda path: path.write_text(text, encoding="utf-8"))
+        write_sealed(folder / PLAN, {"format": FORMAT, "cells": plan})
         waiting = {key: cell for key, cell in cells.items() if read_record(folder / key) is None}
         done = len(cells) - len(waiting)
         say(f"{len(cells)} cells, {done} of them done before", progress and done > 0)
@@ -155,6 +156,14 @@ def _plain(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _planned(cell: Mapping[str, Any]) -> tuple[str, dict[str, Any], str]:
+    """Session, settings and digest of a cell of a plan. The digest names a folder beside it, and is no path."""
+    digest = str(cell["digest"])
+    if not re.fullmatch(r"[0-9a-f]+", digest):
+        raise ValueError(f"a cell is called {digest!r}")
+    return str(cell["session"]), _plain(dict(cell["settings"])), digest
+
+
 class Sweep:
     """What came of a sweep, read from its folder: tables, models, maps, a page that compares.
 
@@ -184,8 +193,10 @@ class Sweep:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         try:
-            plan = json.loads((self.folder / PLAN).read_bytes())
-            self._cells = [(str(c["session"]), dict(c["settings"]), str(c["digest"])) for c in plan["cells"]]
+            plan = read_json(self.folder / PLAN)
+            if plan["format"] not in (1, FORMAT) or not is_whole(plan, needed=plan["format"] > 1):
+                raise ValueError("it does not match its checksum, or is of a later version of ascribo")
+            self._cells = [_planned(cell) for cell in plan["cells"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder} is not the folder of a sweep, or its {PLAN} is damaged ({error!r})."

@@ -6,7 +6,7 @@ none, and the command. The files say that they are of ascribo: no other file is 
 
 from __future__ import annotations
 
-import json
+import hashlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from ..support.files import only_writer, write_atomically
+from ..support.sealed_json import is_whole, read_json, write_sealed
 from .data_parallel import rank
 from .interruption import STOP
 
@@ -36,6 +37,7 @@ __all__ = [
 MARK = {"ascribo": "checkpoint"}
 """What stands in the metadata of the files."""
 DECISIONS = "fit.json"
+ANEW = "Delete it to start anew, or choose another folder."
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def checkpoint_file(folder: Path, seeds: Sequence[int]) -> Path:
 def discard_checkpoints(files: Iterable[Path]) -> None:
     """Remove those of the files that are checkpoints: the fit is done, or is not to go on."""
     for file in files:
-        if file.is_file() and MARK.items() <= _metadata(file).items():
+        if file.is_file() and _is_ours(_metadata(file)):
             file.unlink()
 
 
@@ -73,12 +75,14 @@ def remembered(folder: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        found = read_json(file)
+    except (OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be read ({error}): delete it to start anew.") from error
-    if not isinstance(found, dict) or not MARK.items() <= found.items():
+    if not _is_ours(found):
         raise ValueError(f"{file} is not a file of ascribo: choose another folder for the checkpoints.")
-    return found
+    if not is_whole(found, needed=False):  # those of earlier versions have no checksum
+        raise ValueError(f"{file} is damaged: it does not match its checksum. Delete it to start anew.")
+    return {key: value for key, value in found.items() if key != "checksum"}
 
 
 def remember(folder: Path, key: str, value: Any) -> Any:
@@ -86,7 +90,7 @@ def remember(folder: Path, key: str, value: Any) -> Any:
     known = remembered(folder)
     if key not in known:
         known = {**MARK, **known, key: value}
-        write_atomically(folder / DECISIONS, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
+        write_sealed(folder / DECISIONS, known)
     return known[key]
 
 
@@ -98,7 +102,22 @@ def forget(folder: Path, keys: Iterable[str]) -> None:
     if known and left.keys() <= MARK.keys():
         file.unlink()
     elif left != known:
-        write_atomically(file, lambda path: path.write_text(json.dumps(left), encoding="utf-8"))
+        write_sealed(file, left)
+
+
+def _is_ours(facts: Mapping[str, Any]) -> bool:
+    """Whether a file says that it belongs to a fit of ascribo's."""
+    return all(facts.get(key) == value for key, value in MARK.items())
+
+
+def _checksum(facts: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 of all that a checkpoint holds."""
+    digest = hashlib.sha256(repr(sorted((k, v) for k, v in facts.items() if k != "checksum")).encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(repr((name, str(value.dtype), tuple(value.shape))).encode())
+        digest.update(value.contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _metadata(file: Path) -> dict[str, str]:
@@ -127,6 +146,7 @@ def write_checkpoint(
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     facts = {**MARK, "done": str(done), "fingerprint": fingerprint}
     facts |= {name: str(value) for name, value in said.items()}
+    facts["checksum"] = _checksum(facts, tensors)
     try:
         write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=facts))
     except (OSError, SafetensorError) as error:
@@ -138,33 +158,41 @@ def write_checkpoint(
         )
 
 
-def read_checkpoint(path: Path, fingerprint: str, parameters, optimizer, chunk: int) -> tuple[int, dict]:
-    """Put a checkpoint's state into parameters and optimizer; returns the steps done and the curves so far."""
+def read_checkpoint(
+    path: Path, fingerprint: str, parameters, optimizer, kept: Iterable[str], chunk: int
+) -> tuple[int, dict[str, list[np.ndarray]]]:
+    """Put a checkpoint's state into parameters and optimizer; returns the steps done and the curves so far.
+
+    kept : names of the curves. They come in parts of `chunk` steps.
+    """
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"the checkpoint {path} cannot be read ({error}): delete it to start anew, or choose another folder."
-        ) from error
+        raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
     facts = _metadata(path)
-    if not MARK.items() <= facts.items():
+    if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
     if facts["fingerprint"] != fingerprint:
         raise ValueError(
             f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
         )
+    if facts.get("checksum") not in (None, _checksum(facts, tensors)):  # those of earlier versions have none
+        raise ValueError(f"the checkpoint {path} is damaged: it does not match its checksum. {ANEW}")
     wanted = {f"adam.{name}.{key}" for name, value in parameters.items() for key in optimizer.state[value]}
     if missing := sorted(wanted - tensors.keys()):
-        raise ValueError(f"the checkpoint {path} lacks {', '.join(missing)}: delete it to start anew.")
-    with torch.no_grad():
-        for name, value in parameters.items():
-            value.copy_(tensors[f"parameter.{name}"])
-            for key, state in optimizer.state[value].items():
-                state.copy_(tensors[f"adam.{name}.{key}"])
-    done = int(facts["done"])
-    curves = {
-        name.removeprefix("curve."): np.split(value.numpy(), range(chunk, done, chunk))
-        for name, value in tensors.items()
-        if name.startswith("curve.")
-    }
+        raise ValueError(f"the checkpoint {path} lacks {', '.join(missing)}. {ANEW}")
+    try:
+        done, curves = int(facts["done"]), {}
+        with torch.no_grad():
+            for name, value in parameters.items():
+                value.copy_(tensors[f"parameter.{name}"])
+                for key, state in optimizer.state[value].items():
+                    state.copy_(tensors[f"adam.{name}.{key}"])
+        for name in kept:
+            curve = tensors[f"curve.{name}"].numpy()
+            if len(curve) != done:
+                raise ValueError(f"the curve of {name} has {len(curve)} steps, not {done}")
+            curves[name] = np.split(curve, range(chunk, done, chunk))
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:  # of an earlier version, without a checksum
+        raise ValueError(f"the checkpoint {path} is damaged ({type(error).__name__}: {error}). {ANEW}") from error
     return done, curves

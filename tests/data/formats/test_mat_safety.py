@@ -82,3 +82,21 @@ def test_random_damage_never_ends_the_process(arrays, tmp_path):
                 pass
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.int16, np.uint8, np.complex128])
+def test_files_of_version_4_are_read(tmp_path, dtype):
+    values = np.arange(12).reshape(4, 3).astype(dtype)
+    scipy.io.savemat(tmp_path / "a.mat", {"X": values, "words": "up", "x": values[:, 0]}, format="4")
+    assert readable_arrays(tmp_path / "a.mat") is None
+    np.testing.assert_array_equal(scipy.io.loadmat(tmp_path / "a.mat")["X"], values)
+
+
+@pytest.mark.parametrize("place", [0, 4, 8, 16])
+def test_files_of_version_4_cannot_promise_more_than_they_hold(tmp_path, place):
+    scipy.io.savemat(tmp_path / "a.mat", {"X": np.zeros((40, 3))}, format="4")
+    content = bytearray((tmp_path / "a.mat").read_bytes())
+    content[place : place + 4] = (90 if place == 0 else 2_000_000_000).to_bytes(4, "little")
+    (tmp_path / "a.mat").write_bytes(content)
+    with pytest.raises(ValueError, match="longer than the file"):
+        readable_arrays(tmp_path / "a.mat")

@@ -1,5 +1,7 @@
 """Folders of files that pynapple saved: what is what in them, and that nothing is unpickled."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,17 @@ def test_analyse_takes_a_folder(folder, tmp_path, capsys):
     assert main(["analyse", str(folder[0]), "--follow", "place", "--bin-size", "0.1", "--out", out, *quick]) == 0
     assert "'place' is a number" in capsys.readouterr().out
     assert main(["report", out, "--quiet"]) == 0  # the run knows its folder
+
+
+def test_a_damaged_file_is_named(folder, tmp_path):
+    shutil.copy(folder[0] / "units.npz", tmp_path / "units.npz")
+    content = (tmp_path / "units.npz").read_bytes()
+    # the table at the end of the file says that it begins before the file does
+    (tmp_path / "units.npz").write_bytes(content[:-6] + b"\xff\xff\xff\x7f" + content[-2:])
+    with pytest.raises(ValueError, match=r"units\.npz cannot be read; it may be damaged"):
+        asc.read(tmp_path, bin_size=0.1)
+    with np.load(folder[0] / "units.npz", allow_pickle=False) as found:
+        whole = {name: found[name] for name in ("t", "index", "start", "end", "type")}
+    np.savez(tmp_path / "units.npz", **{**whole, "index": whole["index"][:5]})
+    with pytest.raises(ValueError, match=r"units\.npz cannot be read; it may be damaged"):
+        asc.read(tmp_path, bin_size=0.1)

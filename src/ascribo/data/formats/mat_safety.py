@@ -1,4 +1,4 @@
-"""Damaged MATLAB files: what a file of version 5 to 7 says of its arrays, checked before anything believes it.
+"""Damaged MATLAB files: what a file of version 4 to 7 says of its arrays, checked before anything believes it.
 
 scipy's reader trusts the lengths in the file, and a damaged one can end the whole process. So the elements are read
 here first. An element is a tag, a type and a number of bytes, and its data; an array is an element that holds
@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -28,18 +29,22 @@ INT8, INT32, UINT32, UTF8 = 1, 5, 6, 16
 NUMBERS, LETTERS = (1, 2, 3, 4, 5, 6, 7, 9, 12, 13), (1, 2, 3, 4, 16, 17, 18)
 CHAR, SPARSE, FIRST_NUMBER, LAST_NUMBER, OPAQUE = 4, 5, 6, 15, 17
 COMPLEX = 0x0800
+VERSION_4_BYTES = {0: 8, 1: 4, 2: 4, 3: 2, 4: 2, 5: 1}
+"""The same of version 4, by its own types."""
 START = 4096
 """Bytes of a compressed array that are unpacked at first: flags, dimensions, name, and the tag of its values."""
 
 
 def readable_arrays(path: str | Path) -> list[str] | None:
-    """Names of the arrays of numbers and text in a MATLAB file; None for version 4, which has no elements.
+    """Names of the arrays of numbers and text in a MATLAB file; None for version 4, which has no others.
 
     Cells, structures and objects are not among them. What does not add up is an error.
     """
     with open(path, "rb") as file:
         head = file.read(HEADER)
         if len(head) < HEADER or 0 in head[:4]:
+            file.seek(0)
+            _check_version_4(file, Path(path).stat().st_size)
             return None
         order = {b"IM": "<", b"MI": ">"}.get(head[126:128])
         if order is None:
@@ -51,6 +56,23 @@ def readable_arrays(path: str | Path) -> list[str] | None:
                 return [name for name in _names(whole, order) if name]
             except (struct.error, zlib.error, IndexError) as error:
                 raise FileContentError(f"it is damaged: an array ends before it should ({error}).") from error
+
+
+def _check_version_4(file: BinaryIO, length: int) -> None:
+    """Refuse arrays of version 4 that are longer than the file: each is five numbers, a name and the values."""
+    place = 0
+    while place < length:
+        head = file.read(20)
+        if len(head) < 20:
+            raise FileContentError(f"it is damaged: it ends within what should tell of the array at byte {place}.")
+        order = "<" if 0 <= struct.unpack("<i", head[:4])[0] <= 5_000 else ">"
+        kind, rows, columns, is_complex, name = struct.unpack(f"{order}5i", head)
+        width = VERSION_4_BYTES.get(kind // 10 % 10, 0)
+        size = 20 + name + rows * columns * width * (2 if is_complex else 1)
+        if min(rows, columns, name) < 0 or not width or size > length - place:
+            raise FileContentError(f"it is damaged: what is at byte {place} is no array, or longer than the file.")
+        place += size
+        file.seek(place)
 
 
 def _names(whole: memoryview, order: str) -> Iterator[str | None]:

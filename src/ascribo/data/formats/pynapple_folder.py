@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ def read_pynapple_folder(
     """
     kinds, arrays = {}, {}
     for file in sorted(Path(path).glob("*.npz")):
-        found = load_npz(file)
+        with _damage_of(file):
+            found = load_npz(file)
         kind = str(found["type"].ravel()[0]) if "type" in found and found["type"].size else ""
         if kind in NEEDED and set(NEEDED[kind]) <= set(found):
             kinds[file.stem], arrays[file.stem] = kind, found
@@ -69,10 +71,28 @@ def read_pynapple_folder(
         given = [variables] if isinstance(variables, str) else variables
         pairs = given.items() if isinstance(given, Mapping) else [(name, name) for name in given]
         named = {str(name): _named(file, kinds, series, "variables") for name, file in pairs}
-    behaviour = {name: _object(kinds[file], arrays[file]) for name, file in named.items()}
+
+    def object_of(name: str) -> Any:
+        with _damage_of(Path(f"{name}.npz")):
+            return _object(kinds[name], arrays[name])
+
+    behaviour = {name: object_of(file) for name, file in named.items()}
     intervals = None if epochs is None else arrays[_named(epochs, kinds, ("IntervalSet",), "epochs")]
     parts = None if intervals is None else np.stack([intervals["start"], intervals["end"]], axis=1)
-    return from_pynapple(_object(kinds[chosen], arrays[chosen]), behaviour or None, epochs=parts, **options)
+    return from_pynapple(object_of(chosen), behaviour or None, epochs=parts, **options)
+
+
+@contextmanager
+def _damage_of(file: Path) -> Iterator[None]:
+    """What goes wrong while a file is read is said to be its damage: zip, numpy and pynapple fail in many ways."""
+    try:
+        yield
+    except (ImportError, MemoryError, FileContentError):
+        raise
+    except Exception as error:
+        raise FileContentError(
+            f"{file.name} cannot be read; it may be damaged. ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _named(name: str, kinds: Mapping[str, str], wanted: Sequence[str], what: str) -> str:

@@ -1,0 +1,383 @@
+"""Good files of every kind that ascribo reads, how each is read, and how they are damaged: parts of `fuzz.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import pickle
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["READERS", "Case", "damage", "make_cases", "read"]
+
+SMALL: dict[str, Any] = {"seeds": 1, "steps": 3, "batch_size": 16, "penalty": 0.0, "progress": False}
+ODD = (None, True, -1, 0, 2**70, 1e308, float("nan"), "", "../x", "\0", [], {}, [[]], {"a": None}, [None] * 3)
+"""Values that do not belong where they are put."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file that is damaged. kind : its name. root : the file or folder that is read, and `file` a path in it.
+
+    reader : of `READERS`.
+    """
+
+    kind: str
+    root: Path
+    file: str
+    reader: str
+
+    def copied(self, folder: Path) -> tuple[Path, Path]:
+        """A copy in a folder: what is to be read, and the file in it that is to be damaged."""
+        root = folder / self.root.name
+        shutil.copytree(self.root, root) if self.root.is_dir() else shutil.copy(self.root, root)
+        return root, root / self.file
+
+
+class Enough(Exception):
+    """All that a reader is asked for has been read."""
+
+
+def recording() -> Any:
+    """A small recording."""
+    import ascribo as asc
+
+    rng = np.random.default_rng(0)
+    return asc.Recording(rng.standard_normal((60, 4)).astype(np.float32), {"x": np.linspace(0, 1, 60)})
+
+
+def estimator(**settings: Any) -> Any:
+    """A small model that is not fitted."""
+    import ascribo as asc
+
+    return asc.ContrastiveEmbedding({"x": asc.Follow("x", 1)}, encoder=asc.MLP((4,)), **SMALL, **settings)
+
+
+def make_cases(folder: Path) -> list[Case]:
+    """Good files of every kind that can be made here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = (_recordings, _large, _zarrs, _runs, _fits, _sweeps)
+        return [case for make in made for case in make(folder)]
+
+
+def _files(folder: Path, names: list[str], reader: str = "recording") -> list[Case]:
+    return [Case(name, folder / name, "", reader) for name in names]
+
+
+def _recordings(folder: Path) -> list[Case]:
+    import scipy.io
+
+    data = recording()
+    X, x, words = data.X, np.linspace(0, 1, 60), np.array(["left", "right"] * 30)
+    table = pd.DataFrame(X, columns=[f"cell{k}" for k in range(4)]).assign(x=x, trial=np.arange(60) // 20)
+    table.to_csv(folder / "table.csv", index=False)
+    table.to_csv(folder / "table.tsv", index=False, sep="\t")
+    np.savez(folder / "arrays.npz", X=X, x=x)
+    np.savez(folder / "words.npz", X=X, side=words)
+    np.savez_compressed(folder / "packed.npz", X=X, x=x)
+    np.save(folder / "matrix.npy", X)
+    scipy.io.savemat(folder / "old.mat", {"X": X, "x": x, "side": words})
+    scipy.io.savemat(folder / "packed.mat", {"X": X, "x": x}, do_compression=True)
+    scipy.io.savemat(folder / "oldest.mat", {"X": X, "x": x}, format="4")
+    made = ["table.csv", "table.tsv", "arrays.npz", "words.npz", "packed.npz", "matrix.npy"]
+    made += ["old.mat", "packed.mat", "oldest.mat"]
+    with contextlib.suppress(ImportError):
+        import h5py
+
+        with h5py.File(folder / "new.h5", "w") as file:
+            file["X"], file["x"], file["words"] = X, x, words.astype("S5")
+            file.create_dataset("packed", data=X, compression="gzip")
+        shutil.copy(folder / "new.h5", folder / "new.mat")
+        made += ["new.h5", "new.mat"]
+    with contextlib.suppress(ImportError):
+        table.to_parquet(folder / "table.parquet")
+        made.append("table.parquet")
+    cases = _files(folder, made)
+    with contextlib.suppress(ImportError):
+        _write_nwb(folder / "session.nwb")
+        cases += _files(folder, ["session.nwb"], "timed")
+    with contextlib.suppress(ImportError):
+        names = _write_pynapple(folder / "pynapple")
+        cases += [Case(f"pynapple/{name}", folder / "pynapple", name, "timed") for name in names]
+    return cases
+
+
+def _write_nwb(path: Path) -> None:
+    from datetime import UTC, datetime
+
+    import pynwb
+
+    file = pynwb.NWBFile("a session", "one", datetime(2024, 1, 1, tzinfo=UTC))
+    for k in range(3):
+        file.add_unit(spike_times=np.sort(np.random.default_rng(k).uniform(0, 5, 40)))
+    with pynwb.NWBHDF5IO(str(path), "w") as io:
+        io.write(file)
+
+
+def _write_pynapple(folder: Path) -> list[str]:
+    import pynapple as nap
+
+    folder.mkdir()
+    times = {k: nap.Ts(np.sort(np.random.default_rng(k).uniform(0, 5, 40))) for k in range(3)}
+    nap.TsGroup(times).save(str(folder / "units.npz"))
+    nap.Tsd(t=np.arange(0, 5, 0.05), d=np.arange(100.0)).save(str(folder / "speed.npz"))
+    nap.TsdFrame(t=np.arange(0, 5, 0.05), d=np.ones((100, 2))).save(str(folder / "place.npz"))
+    nap.IntervalSet([0, 3], [2, 5]).save(str(folder / "parts.npz"))
+    return ["units.npz", "speed.npz", "place.npz", "parts.npz"]
+
+
+def _large(folder: Path) -> list[Case]:
+    """Matrices that are read as large ones are: mapped where they lie, or unpacked to a file."""
+    X = recording().X
+    np.save(folder / "double.npy", X.astype(float))
+    cases = [*_files(folder, ["matrix.npy"], "large"), *_files(folder, ["double.npy"], "unpacked")]
+    with contextlib.suppress(ImportError):
+        import h5py
+
+        with h5py.File(folder / "plain.h5", "w") as file:
+            file["X"] = X
+        with h5py.File(folder / "chunks.h5", "w") as file:
+            file.create_dataset("X", data=X, compression="gzip", chunks=(16, 4))
+        shutil.copy(folder / "chunks.h5", folder / "chunks.mat")
+        cases += [*_files(folder, ["plain.h5"], "large"), *_files(folder, ["chunks.h5", "chunks.mat"], "unpacked")]
+    return [Case(f"{case.reader} {case.kind}", case.root, case.file, case.reader) for case in cases]
+
+
+def _zarrs(folder: Path) -> list[Case]:
+    try:
+        import zarr
+    except ImportError:
+        return []
+    X, cases = recording().X, []
+    for version, names in ((2, (".zgroup", "X/.zarray", "X/0.0")), (3, ("zarr.json", "X/zarr.json", "X/c/0/0"))):
+        root = folder / f"v{version}.zarr"
+        group = zarr.open_group(root, mode="w", zarr_format=version)
+        group.create_array("X", data=X, chunks=(30, 4))
+        group.create_array("x", data=X[:, 0], chunks=(60,))
+        cases += [Case(f"{root.name}/{name}", root, name, "recording") for name in names]
+        cases.append(Case(f"unpacked {root.name}/{names[-1]}", root, names[-1], "unpacked"))
+    return cases
+
+
+def _runs(folder: Path) -> list[Case]:
+    data, model = recording(), estimator(random_state=0)
+    model.fit(data).save(folder / "run")
+    model.model_.usable[:] = True
+    model.attribute(data, method="neuron_gradient", samples=20).to_netcdf(folder / "maps.nc")
+    tensors = next((folder / "run").glob("*.safetensors")).name
+    runs = [Case(f"run/{name.split('-')[0]}", folder / "run", name, "run") for name in ("model.json", tensors)]
+    return [*runs, Case("maps.nc", folder / "maps.nc", "", "maps")]
+
+
+def _fits(folder: Path) -> list[Case]:
+    """States of a fit that was interrupted: as they are written, and as earlier versions wrote them."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    from ascribo.training.checkpoints import remember
+
+    state = folder / "fit/.checkpoint"
+    with contextlib.suppress(Enough):
+        _go_on(folder / "fit")
+    remember(state, "command", {"argv": ["fit", "a.npz", "--out", "run"], "folder": str(folder)})
+    shutil.copytree(folder / "fit", folder / "earlier-fit")
+    earlier = folder / "earlier-fit/.checkpoint"
+    _without_checksum(earlier / "fit.json")
+    tensors = next(state.glob("*.safetensors")).name
+    with safe_open(state / tensors, "pt") as content:
+        facts = {key: value for key, value in content.metadata().items() if key != "checksum"}
+    save_file(load_file(state / tensors), earlier / tensors, metadata=facts)
+    return [
+        Case(f"{root}/{name.split('-')[0]}", folder / root, f".checkpoint/{name}", "fit")
+        for root in ("fit", "earlier-fit")
+        for name in ("fit.json", tensors)
+    ]
+
+
+def _without_checksum(file: Path) -> None:
+    content = json.loads(file.read_bytes())
+    del content["checksum"]
+    content["format"] = 1
+    file.write_text(json.dumps(content, indent=1))
+
+
+def _sweeps(folder: Path) -> list[Case]:
+    import ascribo as asc
+
+    root = folder / "sweep"
+    root.mkdir()
+    shutil.copy(folder / "arrays.npz", root / "rat.npz")
+    (root / "sweep.toml").write_text(
+        'sessions = "*.npz"\nout = "out"\n[read]\nvariables = ["x"]\n'
+        '[spaces]\nfollow = ["x=x:1"]\ntime = ["rest:1"]\n'
+        "[settings]\nseeds = 1\nsteps = 3\nbatch_size = 16\n[grid]\npenalty = [0.0, 0.1]\n"
+    )
+    asc.sweep(root / "rat.npz", estimator(random_state=0), root, progress=False)
+    cell = next(root.glob("*/cell.json")).relative_to(root)
+    shutil.copytree(root, folder / "earlier-sweep")
+    cases = [Case("sweep/.fingerprints.json", root, ".fingerprints.json", "fingerprints")]
+    cases.append(Case("sweep/sweep.toml", root, "sweep.toml", "sweep.toml"))
+    for place in (root, folder / "earlier-sweep"):
+        for name in ("sweep.json", str(cell)):
+            cases.append(Case(f"{place.name}/{Path(name).name}", place, name, "sweep"))
+            if place != root:
+                _without_checksum(place / name)
+    return cases
+
+
+# How each is read
+
+
+def _go_on(folder: Path) -> None:
+    """Go on with a fit from its state, up to where its training is done; what `ascribo watch` and `resume` see."""
+    from ascribo.cli.commands import _checked_command
+    from ascribo.cli.watch import progress_of
+    from ascribo.training.checkpoints import remembered
+
+    state = folder / ".checkpoint"
+    progress_of(folder)
+    if command := remembered(state).get("command"):
+        _checked_command(folder, command)
+    with mock.patch("ascribo.model.estimator.finish", side_effect=Enough):
+        estimator(random_state=None, checkpoint=state).fit(recording())
+
+
+def _read_sweep(folder: Path) -> None:
+    import ascribo as asc
+
+    found = asc.Sweep(folder)
+    repr(found), found.table(), found.summary(), found.calls()
+
+
+def _read_fingerprints(folder: Path) -> None:
+    from ascribo.sweeps.sessions import find_sessions, fingerprints
+
+    fingerprints(find_sessions(folder / "rat.npz"), folder)
+
+
+def _read_config(folder: Path) -> None:
+    """What a sweep does with its file before it reads the sessions."""
+    from ascribo.cli.sweep import sweep
+
+    given = {"jobs": 1, "scheduler": None, "stack": 1, "progress": False, "argv": ["sweep"]}
+    with mock.patch("ascribo.sweeps.sweep.fingerprints", side_effect=Enough):
+        sweep(config=str(folder / "sweep.toml"), out=str(folder / "out"), **given)
+
+
+def _read_as_large(path: Path, **options: Any) -> None:
+    import ascribo as asc
+
+    with mock.patch("ascribo.data.formats.stored_arrays.LARGE_BYTES", 1):
+        asc.read(path, **options)
+
+
+def _load(path: Path) -> None:
+    import ascribo as asc
+
+    asc.load(path)
+
+
+def _load_maps(path: Path) -> None:
+    import ascribo as asc
+
+    asc.attribution.AttributionMaps.load(path)
+
+
+def _read(path: Path, **options: Any) -> None:
+    import ascribo as asc
+
+    asc.read(path, **options)
+
+
+READERS: dict[str, Callable[[Path], None]] = {
+    "recording": _read,
+    "timed": lambda path: _read(path, bin_size=0.1),
+    "large": _read_as_large,
+    "unpacked": lambda path: _read_as_large(path, unpack=path.parent / "unpacked"),
+    "run": _load,
+    "maps": _load_maps,
+    "fit": _go_on,
+    "sweep": _read_sweep,
+    "fingerprints": _read_fingerprints,
+    "sweep.toml": _read_config,
+}
+
+
+def read(reader: str, path: Path) -> None:
+    """Read a file or folder as a user would."""
+    with contextlib.suppress(Enough):
+        READERS[reader](path)
+
+
+# How they are damaged
+
+
+class Payload:
+    """What a pickle in a file would do if it were opened."""
+
+    def __reduce__(self):
+        return os.mkdir, (os.environ["ASCRIBO_FUZZ_MARK"],)
+
+
+def damage(data: bytes, rng: np.random.Generator, name: str = "") -> bytes:
+    """The bytes, changed in one to eight places; of a .json file half the time what it says, with a good checksum."""
+    if name.endswith(".json") and rng.integers(2):
+        return _damage_json(data, rng)
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 9))):
+        if not out:
+            break
+        place, length = int(rng.integers(len(out))), int(rng.integers(1, 40))
+        match int(rng.integers(8)):
+            case 0 | 1:
+                out[place] ^= 1 << int(rng.integers(8))
+            case 2:
+                out[place : place + length] = rng.bytes(length)
+            case 3:
+                del out[place : place + length]
+            case 4:
+                out[place:place] = out[place : place + length]
+            case 5:
+                del out[place:]
+            case 6:  # a number that is far too large, small or negative
+                out[place : place + 8] = int(rng.choice([-1, 0, 2**31 - 1, 2**63 - 1])).to_bytes(
+                    8, "little", signed=True
+                )
+            case 7:
+                out[place:place] = pickle.dumps(Payload())
+    return bytes(out)
+
+
+def _damage_json(data: bytes, rng: np.random.Generator) -> bytes:
+    """An odd value put somewhere, or something left out, as somebody would who knows how the checksum is made."""
+    from ascribo.support.sealed_json import seal
+
+    content = json.loads(data)
+    sealed = "checksum" in content
+    for _ in range(int(rng.integers(1, 4))):
+        place: Any = content
+        while place:
+            key = (
+                list(place)[rng.integers(len(place))] if isinstance(place, dict) else int(rng.integers(len(place)))
+            )
+            if not isinstance(place[key], dict | list) or not place[key] or rng.integers(3) == 0:
+                break
+            place = place[key]
+        if not place:
+            break
+        if rng.integers(4) == 0 and len(place) > 1:
+            del place[key]
+        else:
+            place[key] = copy.deepcopy(ODD[rng.integers(len(ODD))])
+    return json.dumps(seal(content) if sealed else content).encode()
