@@ -5,7 +5,8 @@
 Good files of every kind that ascribo reads (recordings, large ones mapped or unpacked, run folders, maps, states of
 interrupted fits, sweeps; `fuzz_files.py`) are damaged at random: bytes flipped, cut out, doubled or exchanged, odd
 values in JSON with a good checksum. They are read in another process. A reader may succeed, or refuse with a
-ValueError (a TypeError, FileNotFoundError or ImportError where the file names something that is not there). All else counts:
+ValueError (a TypeError, FileNotFoundError or ImportError where the file names something that is not there). All
+else counts:
 
     error     another exception: a reader that did not foresee the damage
     hang      more than 5 seconds for one file

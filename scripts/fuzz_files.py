@@ -331,7 +331,7 @@ class Payload:
 
 
 def damage(data: bytes, rng: np.random.Generator, name: str = "") -> bytes:
-    """The bytes, changed in one to eight places; of a .json file half the time what it says, with a good checksum."""
+    """The bytes, changed in one to eight places; of a .json file half the time its values, with a good checksum."""
     if name.endswith(".json") and rng.integers(2):
         return _damage_json(data, rng)
     out = bytearray(data)
