@@ -190,6 +190,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         and record.get("digest") == folder.name
         and is_whole(record, needed=record["format"] > 1)
         and isinstance(fits := record.get("spaces"), list)
+        and len(fits) > 0
         and all(isinstance(fit, dict) for fit in fits)
         and isinstance(record.get("called"), dict)
     )

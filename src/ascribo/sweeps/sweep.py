@@ -197,6 +197,8 @@ class Sweep:
             if plan["format"] not in (1, FORMAT) or not is_whole(plan, needed=plan["format"] > 1):
                 raise ValueError("it does not match its checksum, or is of a later version of ascribo")
             self._cells = [_planned(cell) for cell in plan["cells"]]
+            if not self._cells:
+                raise ValueError("it names no cells")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder} is not the folder of a sweep, or its {PLAN} is damaged ({error!r})."

@@ -172,7 +172,7 @@ def read_checkpoint(
     facts = _metadata(path)
     if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
-    if facts["fingerprint"] != fingerprint:
+    if facts.get("fingerprint") != fingerprint:
         raise ValueError(
             f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
         )
