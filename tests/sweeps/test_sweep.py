@@ -206,7 +206,7 @@ def test_a_record_that_was_changed_counts_as_none(copy):
     assert cells.read_record(cell.parent) is None
     earlier(cell, channels=6)
     assert cells.read_record(cell.parent)["channels"] == 6
-    for odd in ({"spaces": None}, {"spaces": [1]}, {"called": []}, {"format": "2"}):
+    for odd in ({"spaces": None}, {"spaces": []}, {"spaces": [1]}, {"called": []}, {"format": "2"}):
         earlier(cell, **odd)
         assert cells.read_record(cell.parent) is None
     assert (asc.Sweep(folder).table()["state"] == "waiting").sum() == 1
@@ -221,7 +221,7 @@ def test_a_plan_that_was_changed_is_refused(copy):
     earlier(plan)
     known = json.loads(plan.read_text())["cells"]
     assert len(asc.Sweep(folder).cells()) == 6
-    for odd in ([{**known[0], "digest": "../../elsewhere"}], [{**known[0], "settings": 3}], [1], None, {"a": 1}):
+    for odd in ([{**known[0], "digest": "../../elsewhere"}], [{**known[0], "settings": 3}], [1], [], None, {"a": 1}):
         earlier(plan, cells=odd)
         with pytest.raises(ValueError, match=r"sweep\.json is damaged"):
             asc.Sweep(folder)

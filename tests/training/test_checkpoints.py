@@ -73,6 +73,9 @@ def test_a_damaged_state_is_refused(data, tmp_path, earlier):
     with safe_open(file, "pt") as content:
         facts = content.metadata()
     tensors = load_file(file)
+    save_file(tensors, file, metadata=OURS)
+    with pytest.raises(ValueError, match="belongs to another model or other data"):
+        read_checkpoint(file, "", *again)
     if earlier:  # no checksum, but a curve of another length
         save_file(tensors, file, metadata={key: value for key, value in facts.items() if key != "checksum"})
         assert read_checkpoint(file, "", *again)[0] == 2
