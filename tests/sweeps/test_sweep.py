@@ -221,7 +221,14 @@ def test_a_plan_that_was_changed_is_refused(copy):
     earlier(plan)
     known = json.loads(plan.read_text())["cells"]
     assert len(asc.Sweep(folder).cells()) == 6
-    for odd in ([{**known[0], "digest": "../../elsewhere"}], [{**known[0], "settings": 3}], [1], [], None, {"a": 1}):
+    for odd in (
+        [{**known[0], "digest": "../../elsewhere"}],
+        [{**known[0], "settings": 3}],
+        [1],
+        [],
+        None,
+        {"a": 1},
+    ):
         earlier(plan, cells=odd)
         with pytest.raises(ValueError, match=r"sweep\.json is damaged"):
             asc.Sweep(folder)
