@@ -44,7 +44,12 @@ class ImageSource:
     seeds : of the models. alpha : weight of the uniformity in each; 0.5 is InfoNCE.
     draw : pairs of images, see `Draw`.
     output : where embeddings lie. similarity, temperature : ψ, which is divided by the temperature.
+    independent : references are compared with the positives of all pairs, which are independent of them but for
+        their own; otherwise with all references, themselves included. Neither is below -log of the batch.
     supervised : regress the targets instead.
+    start : parameters of a trained stack to start from. Those that have another shape here, as a last layer of
+        another width, and those that are not in it start as they would without.
+    half : layers compute in bfloat16; None: on a GPU only.
     together : all models in one call, with convolutions as matrix products; right for small networks, while large
         ones fill a GPU one after the other.
     """
@@ -62,13 +67,17 @@ class ImageSource:
         output: Output | None = None,
         temperature: float = 1.0,
         alpha: Sequence[float] | float = 0.5,
+        independent: bool = False,
         supervised: bool = False,
+        start: Mapping[str, Tensor] | None = None,
+        half: bool | None = None,
         together: bool = True,
         device: torch.device | str = "cpu",
     ):
         self.device, self.seeds = torch.device(device), [(int(seed),) for seed in seeds]
         self.output, self.similarity, self.supervised, self.together = output, similarity, supervised, together
-        self._factor, self._draw = similarity.rescale(temperature), draw
+        self.independent, self.half = independent, self.device.type == "cuda" if half is None else half
+        self._factor, self._draw, self._start = similarity.rescale(temperature), draw, start or {}
         weights = [alpha] * len(seeds) if isinstance(alpha, float | int) else list(alpha)
         self.alpha = torch.tensor(weights, dtype=torch.float32, device=self.device)
         self.objectives = () if supervised else ("alignment", "uniformity")
@@ -89,11 +98,16 @@ class ImageSource:
         return Unbounded() if self.output is None else self.output
 
     def initial(self) -> dict[str, Tensor]:
-        """See `Source`: what the layers start with by themselves, and what the output learns."""
+        """See `Source`: what the layers start with by themselves or are given, and what the output learns."""
         parameters, _ = stack_module_state(self._modules)
         own = {name: value.detach().float().cpu().contiguous() for name, value in parameters.items()}
         dim = own[self.names[-1]].shape[-1]
-        return {**own, **self.where.initial(len(self.seeds), dim)}
+        given = {
+            name: value.detach().float().cpu().clone()
+            for name, value in self._start.items()
+            if name in own and value.shape == own[name].shape
+        }
+        return {**own, **given, **self.where.initial(len(self.seeds), dim)}
 
     def draw(self, start: int, steps: int, batch: int) -> Sequence[tuple[Tensor, ...]]:
         """See `Source`."""
@@ -116,23 +130,20 @@ class ImageSource:
             return Loss(error.sum(), error.new_zeros(models, 0), error.detach()[:, None], error.new_zeros(models))
         both = self.embed(parameters, torch.cat(batch, 1)) * self._factor
         reference, positive = both.chunk(2, 1)
-        alignment, uniformity = alignment_uniformity(reference, positive, reference, self.similarity)
+        negative = positive if self.independent else reference
+        alignment, uniformity = alignment_uniformity(reference, positive, negative, self.similarity)
         total = 2 * weighted_loss(alignment, uniformity, self.alpha).sum()
         terms = torch.stack([alignment, uniformity], 1).detach()
         return Loss(total, terms, total.new_zeros(models, 0), total.new_zeros(models))
 
     def embed(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Embedding (model, batch, dim) of images (model, batch, ...), in float32.
-
-        On a GPU layers compute in bfloat16.
-        """
+        """Embedding (model, batch, dim) of images (model, batch, ...), in float32."""
         own = {name: parameters[name] for name in self.names}
-        gpu = self.device.type == "cuda"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=gpu, cache_enabled=False):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half, cache_enabled=False):
             if self.together:
                 z = self._all(own, x)
             else:
-                layout = torch.channels_last if gpu else torch.contiguous_format
+                layout = torch.channels_last if self.half else torch.contiguous_format
                 z = torch.stack(
                     [
                         functional_call(
@@ -147,7 +158,15 @@ class ImageSource:
 
     def digest(self) -> str:
         """See `Source`."""
-        said = (self.seeds, self.output, self.similarity, self._factor, self.supervised)
+        said = (
+            self.seeds,
+            self.output,
+            self.similarity,
+            self._factor,
+            self.supervised,
+            self.independent,
+            self.half,
+        )
         return hashlib.sha256(repr((*said, self.alpha.tolist(), str(self.module))).encode()).hexdigest()
 
 
@@ -158,14 +177,16 @@ def train_within(
     batch_size: int,
     learning_rate: float,
     seconds: float | None = None,
+    constant_rate: bool = False,
     progress: bool = False,
 ) -> tuple[Trained, int]:
     """Train a source, in as many steps as fit into `seconds`, at most `steps`; and how many these were.
 
-    The first steps are timed, so that the learning rate falls over those that will be taken. Parameters are on the
-    device of the source.
+    The first steps are timed, so that the learning rate falls over those that will be taken. constant_rate : it
+    does not fall. Parameters are on the device of the source.
     """
-    settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=str(source.device))
+    device = str(source.device)
+    settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=device, constant_rate=constant_rate)
     taken = take_steps(source, settings)
     if seconds is not None and steps > FIRST_STEPS:
         began = time.monotonic()

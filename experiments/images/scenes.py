@@ -1,8 +1,13 @@
 """Scenes: the ten latents of rendered images, from pairs of images alone (Zimmermann et al. 2021, table 4).
 
 Images are 3DIdent-like (`ascribo.simulate.scenes`): an object above a floor under a spotlight. The latents of a
-positive are drawn around those of an image, and the nearest other image is taken: never the same. A ResNet-18 is
+positive are drawn around those of an image, and the nearest other image is taken: never the same. An encoder is
 trained with InfoNCE; in a box, latents should be found one by one, without bounds up to a rotation only.
+
+Models that are to be compared start from an encoder that was trained on the same pairs with the same loss, first
+with many outputs without bounds, then with ten: the rotations of the object are not in an untrained network, and
+InfoNCE pulls on a latent in proportion to what the output already has of it, so ten outputs wait long for them. A
+box that starts small then turns the axes.
 """
 
 from __future__ import annotations
@@ -10,8 +15,9 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +33,7 @@ from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.images.augmentations import augment
 from experiments.images.pair_source import ImageSource, train_within
-from experiments.shared.image_networks import resnet18
+from experiments.shared.image_networks import four_convolutions, resnet18
 from experiments.shared.pictures import pack_colours, unpack_colours
 from experiments.shared.results import write_json
 from experiments.shared.rows import Case, Row, row_files
@@ -49,51 +55,71 @@ class Setting:
     conditional: str
     output: Output
     printed: tuple[float, float]
-    share: float = 1.0
     compared: bool = True
 
 
 SETTINGS = (
-    Setting("Normal → box", "normal", Box(), (96.73, 98.31), 3.0),
-    Setting("Normal → unbounded", "normal", Unbounded(), (96.43, 54.94), 1.3),
-    Setting("Laplace → box", "laplace", Box(), (96.87, 98.38), 1.5),
-    Setting("Normal → sphere", "normal", Sphere(learned=True), (65.74, 42.44), 0.35, compared=False),
-    Setting("augmentations → sphere", "augmentations", Sphere(learned=True), (45.51, 46.34), 0.35, compared=False),
-    Setting("supervised", "supervised", Unbounded(), (98.67, 99.33), 0.5, compared=False),
+    Setting("Normal → box", "normal", Box(), (96.73, 98.31)),
+    Setting("Normal → unbounded", "normal", Unbounded(), (96.43, 54.94)),
+    Setting("Laplace → box", "laplace", Box(), (96.87, 98.38)),
+    Setting("Normal → sphere", "normal", Sphere(learned=True), (65.74, 42.44), compared=False),
+    Setting("augmentations → sphere", "augmentations", Sphere(learned=True), (45.51, 46.34), compared=False),
+    Setting("supervised", "supervised", Unbounded(), (98.67, 99.33), compared=False),
 )
-"""The rows; `share` is that of the time for training. Those that are compared have all seeds, others the first."""
+"""The rows. Those that are compared have all seeds and all stages of training, others the first seed and the last
+stage."""
 IDENTITY = 5.25
 """Printed R² of the pixels themselves."""
 FULL = {
-    **{"settings": range(len(SETTINGS)), "seeds": range(3), "images": 50_000, "test": 4_000, "side": 64, "rays": 4},
-    **{"scale": 0.25, "steps": 30_000, "batch_size": 512, "learning_rate": 1e-3, "width": 32, "budget": 3_600.0},
-    **{"workers": 8, "render_seconds": None, "folder": "runs/scenes"},
+    **{"settings": range(len(SETTINGS)), "seeds": range(1), "images": 62_000, "test": 2_000, "side": 64, "rays": 4},
+    **{"scale": 0.35, "encoder": "four convolutions", "width": 16, "batch_size": 256, "learning_rate": 3e-3},
+    **{"wide": 128, "steps": (2_000, 600, 1_600), "half": True},
+    **{"workers": 2, "render_seconds": None, "folder": "runs/scenes"},
 }
-"""scale : standard deviation of positives before the nearest image is taken. rays : through a pixel. budget :
-seconds of training, of all rows together. workers, render_seconds : processes that render, and for how long at
-most. folder : where images are kept; None: they are not."""
+"""scale : standard deviation of positives before the nearest image is taken. rays : through a pixel. encoder : a
+name of `ENCODERS`; width : its channels. steps : of training with `wide` outputs, with ten, both without bounds,
+and as the row says. half : layers compute in bfloat16. workers, render_seconds : processes that render, and for how
+long at most. folder : where images are kept; None: they are not."""
 TAKES = (
-    "54,000 images to render at about 15 ms of a core each, kept in runs/scenes; then an hour on an H200 (`budget`)"
+    "64,000 images to render at about 15 ms of a core each, kept in runs/scenes; then about 10 minutes of a core "
+    "for each of three rows, and 4 for each of the others"
 )
 QUICK = {
     **{"settings": (0, 4, 5), "seeds": range(1), "images": 60, "test": 40, "side": 16, "rays": 1},
-    **{"steps": 2, "batch_size": 16, "width": 4, "workers": 1, "folder": None},
+    **{"steps": (2, 2, 2), "batch_size": 16, "wide": 16, "width": 8, "workers": 1, "folder": None},
 }
+DISTANCES_AT_ONCE = 2**20
+"""Of points in search of the nearest: more leave the cache of a CPU."""
 IMAGES_AT_ONCE, STATISTICS = 2_000, 16
 """Images that are embedded together, and how many such batches the means and variances of layers are taken from."""
 SAMPLES_SHOWN = 8
 
 
+def _resnet(width: int, side: int) -> nn.Module:
+    """ResNet-18 that keeps its last places, and a hidden layer."""
+    body = resnet18(width, quarter=True)
+    features = body(torch.zeros(2, 3, side, side)).shape[1]
+    return nn.Sequential(body, nn.Linear(features, 10 * DIM), nn.LeakyReLU())
+
+
+ENCODERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "four convolutions": four_convolutions,
+    "resnet18": _resnet,
+}
+"""Channels of the first layer and side of images -> the encoder before its last layer."""
+
+
 def cases(plan: Plan) -> list[Case]:
-    """One case for each row, with its share of the time."""
-    chosen = [(k, SETTINGS[k]) for k in plan["settings"]]
-    whole = sum(setting.share for _, setting in chosen)
-    shared = {key: value for key, value in plan.items() if key not in ("settings", "budget", "images")}
+    """One case for each row."""
+    if plan["encoder"] not in ENCODERS:
+        raise ValueError(f"encoder={plan['encoder']!r}: expected one of {', '.join(map(repr, ENCODERS))}.")
+    shared = {key: value for key, value in plan.items() if key not in ("settings", "images")}
     found = []
-    for k, own in chosen:
-        seeds = plan["seeds"] if own.compared else plan["seeds"][:1]
-        seconds = plan["budget"] * own.share / whole
-        found.append({**shared, "count": plan["images"], "setting": k, "seeds": seeds, "seconds": seconds})
+    for k in plan["settings"]:
+        own = {"seeds": plan["seeds"], "steps": plan["steps"]}
+        if not SETTINGS[k].compared:
+            own = {"seeds": plan["seeds"][:1], "steps": plan["steps"][-1:]}
+        found.append({**shared, "count": plan["images"], "setting": k, **own})
     return found
 
 
@@ -104,10 +130,12 @@ def nearest_others(latents: Tensor, wanted: Tensor, own: Tensor) -> Tensor:
     >>> nearest_others(points, torch.tensor([[0.1], [0.1]]), torch.tensor([1, 0])).tolist()
     [0, 1]
     """
-    flat = wanted.flatten(0, -2)
-    away = latents.square().sum(1) - 2 * flat @ latents.mT  # less the same number in each row
-    away = away.scatter(1, own.reshape(-1, 1), torch.inf)
-    return away.argmin(1).view(own.shape)
+    some = max(1, DISTANCES_AT_ONCE // len(latents)) if latents.device.type == "cpu" else own.numel()
+    length, found = latents.square().sum(1), []
+    for part, same in zip(wanted.flatten(0, -2).split(some), own.reshape(-1, 1).split(some), strict=True):
+        away = length - 2 * part @ latents.mT  # less the same number in each row
+        found.append(away.scatter(1, same, torch.inf).argmin(1))
+    return torch.cat(found).view(own.shape)
 
 
 class Pairs:
@@ -190,28 +218,30 @@ def _train(images: Tensor, latents: Tensor, held: Tensor, truth: Tensor, *, prog
     began, setting = time.monotonic(), SETTINGS[case["setting"]]
     pairs = Pairs(images, latents, setting, case["scale"])
     sphere = isinstance(setting.output, Sphere)
-    width = case["width"]
-
-    def build() -> nn.Module:
-        body = resnet18(width, quarter=True)
-        features = body(torch.zeros(2, 3, case["side"], case["side"])).shape[1]
-        return nn.Sequential(body, nn.Linear(features, 10 * DIM), nn.LeakyReLU(), nn.Linear(10 * DIM, DIM))
-
-    source = ImageSource(
-        build,
-        case["seeds"],
-        pairs,
-        similarity=Dot() if sphere else SquaredL2(),
-        output=setting.output,
-        temperature=1.0 if sphere else pairs.temperature(),
-        supervised=setting.conditional == "supervised",
-        together=False,
-        device=images.device,
-    )
-    training = {key: case[key] for key in ("steps", "batch_size", "learning_rate", "seconds")}
-    trained, taken = train_within(source, progress=progress, **training)
-    found = _embed(source, trained.parameters, pairs, held)
-    curve = trained.history["mse" if source.supervised else "infonce"][-100:].mean(0)
+    stages = [(case["wide"], Unbounded()), (DIM, Unbounded()), (DIM, setting.output)][-len(case["steps"]) :]
+    parameters: dict[str, Tensor] = {}
+    curves: list[np.ndarray] = []
+    for (dim, output), steps in zip(stages, case["steps"], strict=True):
+        last = len(curves) == len(stages) - 1
+        source = ImageSource(
+            partial(_encoder, case["encoder"], case["width"], case["side"], dim),
+            case["seeds"],
+            pairs,
+            similarity=Dot() if sphere else SquaredL2(),
+            output=output,
+            temperature=1.0 if sphere else pairs.temperature(),
+            independent=True,
+            supervised=setting.conditional == "supervised",
+            start=parameters,
+            half=case["half"],
+            together=False,
+            device=images.device,
+        )
+        training = {"batch_size": case["batch_size"], "learning_rate": case["learning_rate"], "steps": steps}
+        trained, _ = train_within(source, constant_rate=not last, progress=progress, **training)
+        parameters = trained.parameters
+        curves.append(trained.history["mse" if source.supervised else "infonce"].sum(-1))
+    found = _embed(source, parameters, pairs, held)
     scored = {"r2": [], "mcc": [], "mcc_spearman": [], "by_latent": []}
     for own in found:
         scored["r2"].append(round(metrics.held_out_r2(own, truth.cpu().numpy()), 5))
@@ -222,9 +252,22 @@ def _train(images: Tensor, latents: Tensor, held: Tensor, truth: Tensor, *, prog
             round(metrics.mean_correlation_coefficient(own, truth.cpu().numpy(), "spearman"), 5)
         )
     return {
-        **{"name": setting.name, "printed": setting.printed, "seeds": case["seeds"], "steps": taken},
-        **{"loss": curve.tolist(), **scored, "seconds": round(time.monotonic() - began, 1)},
+        **{"name": setting.name, "printed": setting.printed, "seeds": case["seeds"], "steps": sum(case["steps"])},
+        **{
+            "loss": [curve[-100:].mean(0).tolist() for curve in curves],
+            **scored,
+            "seconds": round(time.monotonic() - began, 1),
+        },
     }
+
+
+def _encoder(name: str, width: int, side: int, dim: int) -> nn.Module:
+    """An encoder with `dim` outputs."""
+    body = ENCODERS[name](width, side)
+    last = nn.Linear(body(torch.zeros(2, 3, side, side)).shape[1], dim)
+    nn.init.orthogonal_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(body, last)
 
 
 @torch.no_grad()
@@ -233,7 +276,7 @@ def _embed(source: ImageSource, parameters: Mapping[str, Tensor], pairs: Pairs, 
 
     Batch normalisation has means and variances of training images then, measured after training.
     """
-    layers = [layer for layer in source.module.modules() if isinstance(layer, nn.BatchNorm2d)]
+    layers = [layer for layer in source.module.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
     shown = held.split(IMAGES_AT_ONCE)
     order = torch.Generator(held.device).manual_seed(0)
     index = torch.randperm(len(pairs.images), generator=order, device=held.device)
@@ -327,7 +370,8 @@ run = experiment(
     draw=draw,
     protocol={
         "images": "3DIdent-like (ascribo.simulate.scenes), rendered by mitsuba",
-        "encoder": "ResNet-18 that keeps its last 2 x 2 places",
+        "stages": "many outputs without bounds, ten without bounds, as the row says; the same pairs and loss",
+        "negatives": "the positives of the other pairs",
         "positives": "the image nearest to latents drawn around those of an image, never the same",
     },
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-__all__ = ["ConvolutionVAE", "TileVAE", "resnet18"]
+__all__ = ["ConvolutionVAE", "TileVAE", "four_convolutions", "resnet18"]
 
 
 class _Block(nn.Module):
@@ -47,6 +47,31 @@ def resnet18(width: int = 64, quarter: bool = False) -> nn.Sequential:
         layers += [_Block(inputs, outputs, 1 if k == 0 else 2), _Block(outputs, outputs, 1)]
         inputs = outputs
     return nn.Sequential(*layers, *([] if quarter else [nn.AdaptiveAvgPool2d(1)]), nn.Flatten())
+
+
+def four_convolutions(width: int = 16, side: int = 64, hidden: int = 256) -> nn.Sequential:
+    """Four convolutions, each of which halves the side of images and is normalised, and a hidden layer.
+
+    width : channels of the first; the others have twice, four and eight times as many. side : of images of three
+    channels, a multiple of 16. Weights start orthogonal. With 16 channels a training step takes a CPU core about
+    0.3 ms an image of 64 x 64.
+
+    >>> import torch
+    >>> four_convolutions(4, 32, 20)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 20])
+    """
+    layers: list[nn.Module] = []
+    inputs = 3
+    for k, size in enumerate((4, 4, 3, 3)):
+        outputs = width * 2**k
+        layers += [nn.Conv2d(inputs, outputs, size, 2, 1), nn.BatchNorm2d(outputs), nn.ReLU()]
+        inputs = outputs
+    layers += [nn.Flatten(), nn.Linear(inputs * (side // 16) ** 2, hidden), nn.BatchNorm1d(hidden), nn.ReLU()]
+    for layer in layers:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.orthogonal_(layer.weight, 1.4)
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return nn.Sequential(*layers)
 
 
 class VAENetwork(nn.Module):
