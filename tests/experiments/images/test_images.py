@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import ascribo as asc
+from ascribo.networks.outputs import Box
 from experiments.images import scenes, sprites
 from experiments.images.augmentations import augment
 from experiments.images.pair_source import ImageSource, train_within
@@ -64,12 +65,69 @@ def test_a_few_steps_lower_the_loss_and_have_both_terms():
     assert curve[-5:, 1, 1].mean() < curve[-5:, 0, 1].mean()  # more weight on uniformity, more of it
 
 
+def _source(**how):
+    def draw(shape, rng):
+        x = torch.rand(*shape, 3, 16, 16, generator=rng)
+        return x, x + 0.1
+
+    def build():
+        return scenes._encoder("four convolutions", 8, 16, how.get("dim", 4))
+
+    rest = {name: value for name, value in how.items() if name != "dim"}
+    return ImageSource(build, [0, 1], draw, similarity=asc.Lp(2), together=False, **rest)
+
+
+def test_independent_negatives_are_cross_entropy_over_all_positives():
+    source = _source(independent=True)
+    parameters = source.initial()
+    batch = source.sampler(12)(torch.Generator().manual_seed(0))
+    found = source.loss(parameters, batch, torch.zeros(2), None)
+    z, positive = source.embed(parameters, torch.cat(batch, 1)).chunk(2, 1)
+    logits = -(z[:, :, None] - positive[:, None]).square().sum(-1)
+    own = torch.arange(12).expand(2, 12)
+    entropy = torch.nn.functional.cross_entropy(logits.flatten(0, 1), own.flatten(), reduction="none").view(2, 12)
+    torch.testing.assert_close(found.infonce.sum(1), entropy.mean(1) - np.log(12), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.total, found.infonce.sum(), rtol=1e-5, atol=1e-5)
+
+
+def test_training_goes_on_with_another_number_of_outputs():
+    wide, fresh = _source(dim=7), _source(dim=4)
+    trained, _ = train_within(wide, steps=2, batch_size=8, learning_rate=1e-2, constant_rate=True)
+    on = _source(dim=4, start=trained.parameters, output=Box())
+    found = on.initial()
+    assert set(found) == {*fresh.initial(), "half_width"} and (found["half_width"] == Box().half_width).all()
+    last = {name for name in fresh.initial() if name.startswith("1.")}
+    assert len(last) == 2
+    for name, value in fresh.initial().items():
+        assert torch.equal(found[name], value if name in last else trained.parameters[name])
+
+
+def test_layers_compute_in_half_precision_on_a_cpu_where_asked():
+    whole, half = _source(), _source(half=True)
+    x = torch.rand(2, 6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    one, two = (source.embed(source.initial(), x) for source in (whole, half))
+    assert two.dtype == torch.float32 and not torch.equal(one, two)
+    torch.testing.assert_close(one, two, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", scenes.ENCODERS)
+def test_encoders_of_scenes_have_as_many_outputs_as_asked(name):
+    assert scenes._encoder(name, 8, 32, 5)(torch.zeros(2, 3, 32, 32)).shape == (2, 5)
+
+
+def test_an_encoder_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="encoder='resnet': expected one of 'four convolutions'"):
+        scenes.cases(make_plan(scenes.FULL, encoder="resnet"))
+
+
 def test_simulated_tracks_move_little_most_of_the_time():
     step = (made_tracks(50, 30)[:, 1] - made_tracks(50, 30)[:, 0]).abs()
     assert step.median() < 0.03 and step.max() > 0.15
 
 
-def test_the_nearest_image_is_never_the_same_and_else_the_nearest():
+@pytest.mark.parametrize("at_once", [1, 1000, 2**20])
+def test_the_nearest_image_is_never_the_same_and_else_the_nearest(at_once, monkeypatch):
+    monkeypatch.setattr(scenes, "DISTANCES_AT_ONCE", at_once)
     points = torch.rand(200, 10, generator=torch.Generator().manual_seed(0)) * 2 - 1
     own = torch.arange(200).view(2, 100)
     wanted = points[own] + 0.05
@@ -105,6 +163,7 @@ def test_scenes_in_short(tmp_path, monkeypatch):
     monkeypatch.setattr(asc.simulate, "render_scenes", instead)
     result = scenes.run(tmp_path, quick=True, device="cpu", progress=False)
     assert [row["name"] for row in result["rows"]] == ["Normal → box", "augmentations → sphere", "supervised"]
+    assert [len(row["loss"]) for row in result["rows"]] == [3, 1, 1]  # stages of training
     assert len(scenes.tables(result)) == 1 and (tmp_path / "scenes.png").exists()
     assert all(np.isfinite(row["r2"]).all() and 0 <= row["mcc"][0] <= 1 for row in result["rows"])
 
