@@ -43,6 +43,7 @@ from experiments.validation.established_methods import cross_validated_glm
 from experiments.validation.simple_methods import glm_with_history, least_squares_of_changes
 from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS, Situation, walk
+from experiments.validation.situations_events import EVENTS
 from experiments.validation.situations_further import FURTHER
 from experiments.validation.situations_late import LATE
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["ALL", "FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE}
+ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE, **EVENTS}
 FULL = {"situations": [*ALL], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2028}
 QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (
@@ -63,6 +64,7 @@ WARNINGS = (
     "a change",
     "lost at times",
     "one thing twice",
+    "another cut off",
 )
 """Notes that say that calls may be those of something else."""
 UNANSWERABLE = (
@@ -71,6 +73,7 @@ UNANSWERABLE = (
     "a follows a hidden latent",
     "two noisy trackers of one thing",
     "position and heading in a box",
+    "a is cut off at one SD, b moves with it (0.7)",
 )
 """Situations in which no test of the data can tell: there a warning in 95% of recordings is enough."""
 PEERS: dict[str, Callable[..., pd.DataFrame]] = {

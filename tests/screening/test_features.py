@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ascribo.screening import features
 from ascribo.screening.features import as_slice, normal_scores, sorted_places
 
 
@@ -32,3 +33,16 @@ def test_normal_scores_are_those_of_mean_ranks(kind):
 def test_repeated_and_skipped_steps_are_no_slice():
     rows = np.array([5, 5, 5, 6, 9, 10])  # as many as from 5 to 10
     assert as_slice(rows) is rows
+
+
+@pytest.mark.parametrize("precision, tolerance", [(np.float32, 1e-3), (np.float64, 1e-6)])
+def test_a_few_of_many_directions_are_those_of_all(monkeypatch, precision, tolerance):
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((300, 8)) * np.arange(8, 0, -1)) @ rng.standard_normal((8, 60))
+    rows = (rows + rng.standard_normal(rows.shape)).astype(precision)
+    values, directions = features.leading_directions(rows, 3)
+    monkeypatch.setattr(features, "ALL_DIRECTIONS", 10)
+    some, again = features.leading_directions(rows, 3)
+    np.testing.assert_allclose(some, values, rtol=tolerance)
+    np.testing.assert_allclose(np.abs((directions * again).sum(0)), 1.0, atol=tolerance)
+    np.testing.assert_array_equal(again, features.leading_directions(rows, 3)[1])

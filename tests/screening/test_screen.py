@@ -240,3 +240,40 @@ def test_calls_of_short_recordings_keep_their_level():
         found = asc.screen(data, {"position": asc.Follow(["x", "y"], 2)}).calls
         p += found["p"][~data.truth.sel(space="position").values].tolist()
     assert np.mean(np.array(p) <= 0.05) < 0.07  # it was 0.095
+
+
+def test_events_that_are_rare_are_asked_about_as_labels():
+    """As numbers they lay 13 standard deviations off: many p were far too small, and slow responses were lost."""
+    p, found, numbers, labels = [], [], [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        event = (rng.random(5000) < 0.006).astype(int)
+        X = rng.normal(size=(5000, 24))
+        trace = np.convolve(event, np.exp(-np.arange(60) / 10))[:5000]
+        X[:, :4] += 3 * event[:, None]
+        X[:, 4:8] += 2 * trace[:, None]
+        as_number, as_label = asc.Recording(X, {"event": event.astype(float)}), asc.Recording(X, {"event": event})
+        screening = asc.screen(as_number, {"event": asc.Follow("event", 1)})
+        numbers.append(screening.calls)
+        labels.append(asc.screen(as_label, {"event": asc.Discrete("event", dim=1)}).calls)
+        p += screening.calls["p"][8:].tolist()
+        found.append(screening.calls["called"][:8].mean())
+        assert np.isfinite(screening.calls["score"]).all()
+        assert not screening.notes  # nothing in the past tells the next event
+    assert np.mean(np.array(p) <= 0.05) < 0.1 and np.mean(np.array(p) <= 0.002) < 0.03
+    assert np.mean(found) > 0.9
+    for number, label in zip(numbers, labels, strict=True):
+        pd.testing.assert_frame_equal(number, label)
+
+
+def test_a_variable_that_is_cut_off_is_said_beside_the_others():
+    rng = np.random.default_rng(0)
+    data = asc.simulate.box(0, observed=2, hidden=1, steps=2_000)
+    spaces = {name: asc.Follow(name, 1) for name in "xy"}
+    assert "another cut off" not in {note.kind for note in asc.screen(data, spaces).notes}
+    x = data.variables["x"].to_numpy()
+    table = data.variables.assign(x=np.minimum(x, np.quantile(x, 0.85)))
+    cut = asc.Recording(data.X + 1e-9 * rng.normal(size=data.X.shape), table)
+    notes = [note for note in asc.screen(cut, spaces).notes if note.kind == "another cut off"]
+    assert [note.space for note in notes] == ["y"]
+    assert "'x' seems to be cut off at its largest or smallest value, in 15% of time steps" in notes[0].text

@@ -51,6 +51,7 @@ Problem = dict[str, str]
 
 NOTE_TITLES = {
     "a change": "{name} is a change of another variable",
+    "another cut off": "a variable beside {name} seems to be cut off",
     "changes too seldom": "{name} changes too seldom",
     "channels ahead": "channels run ahead of {name}",
     "has a velocity": "channels that carry the velocity of {name} may be called for it",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import spatial, stats
 
 from ..support.compute import in_threads
-from .features import trend, waves
+from .features import leading_directions, trend, waves
 
 __all__ = [
     "A_CHANGE",
@@ -21,6 +21,7 @@ __all__ = [
     "TUNING_CHANGES",
     "Hidden",
     "Note",
+    "cut_off",
     "explained_by",
     "hidden_components",
     "lost_steps",
@@ -36,6 +37,10 @@ FUNCTION = 0.99
 """Share of a space's variance that another must tell for it to be taken as a function of it."""
 NEARLY = 0.8
 """Share from which on this is said."""
+
+CUT_OFF, BESIDE, MORE_OFTEN = 0.02, 5, 5
+"""A variable is cut off at its largest value if so large a share of time steps have it, and so many times more than
+each of so many values beside it."""
 
 BLOCKS = 20
 FEWEST_CHANNELS = 10
@@ -105,6 +110,27 @@ def explained_by(source: np.ndarray, target: np.ndarray) -> float:
     return float(1 - error / max(np.square(target[test] - target[test].mean(0)).sum(), 1e-12))
 
 
+def cut_off(values: np.ndarray) -> float:
+    """Share of time steps at which a variable (time,) has its largest value, or its smallest unless that is 0, if
+    it seems to have been cut off there, as by a sensor that goes no further; otherwise 0.
+
+    That is so if the value is far more frequent than any of those next to it. What cannot go below 0, as speed
+    cannot, is often 0.
+
+    >>> a = np.random.default_rng(0).standard_normal(1000)
+    >>> cut_off(a), round(cut_off(np.minimum(a, 1.0)), 2), cut_off(np.maximum(a, 0.0)), cut_off(np.round(a))
+    (0.0, 0.15, 0.0, 0.0)
+    """
+    different, count = np.unique(values, return_counts=True)
+    if len(different) <= BESIDE:
+        return 0.0
+    ends = [(count[-1], count[-1 - BESIDE : -1])]
+    if different[0] != 0:
+        ends.append((count[0], count[1 : 1 + BESIDE]))
+    found = [at / len(values) for at, beside in ends if at > MORE_OFTEN * beside.max()]
+    return float(max([share for share in found if share > CUT_OFF], default=0.0))
+
+
 def table_of_functions(values: Mapping[str, np.ndarray]) -> dict[tuple[str, str], float]:
     """(a, b) -> share of b's variance that a tells, for all pairs of spaces."""
     pairs = list(permutations(values, 2))
@@ -130,8 +156,8 @@ def hidden_components(scores: np.ndarray, values: Mapping[str, np.ndarray]) -> H
     design, y = np.concatenate(known, axis=1), scores[few].astype(float)
     gram = design.T @ design + 1e-4 * len(few) * np.eye(design.shape[1])
     left = y - design @ np.linalg.solve(gram, design.T @ y)
-    variance, direction = np.linalg.eigh(left.T @ left / len(few))
-    return Hidden(direction[:, -2:], np.square(direction[:, -2:]) @ variance[-2:])
+    total, direction = leading_directions(left, 2)
+    return Hidden(direction, np.square(direction) @ total / len(few))
 
 
 def moves_with_hidden(

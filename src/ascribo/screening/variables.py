@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..spaces.base import Space
 from ..support.compute import in_threads
-from .diagnostics import Note, lost_steps
+from .diagnostics import Note, cut_off, lost_steps
 from .features import dummies, earlier, epoch_starts, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import FAR, Question, Variable, choose_lag, run_starts
@@ -32,9 +32,15 @@ SLOW = 0.5
 """Share of a variable's variance that may lie between blocks, for its level to be asked about."""
 SELDOM = 0.1
 """Share of time steps with a change, below which a variable stands still most of the time."""
+EVENT, EVENTS = 2, 0.3
+"""Time steps that an event lasts at most, and the share of a variable's stretches of one value that are so short,
+from which on it is a series of events: every other stretch is."""
 LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable has an innovation."""
 LABELS = 40
+FEW_VALUES = 5
+"""Values up to which a variable is taken for labels: as numbers, events that are rare lie many standard deviations
+off, and all their smooth functions are one and the same."""
 
 
 def make_variables(
@@ -45,10 +51,12 @@ def make_variables(
     known : (time,), time steps at which all are known; those at which one was lost are taken away from it.
     """
     values: dict[str, np.ndarray] = {}
+    categorical: dict[str, bool] = {}
     for name, space in spaces.items():
         there = space.known(table)
-        own = space.values(table).astype(float)
-        if not space.categorical and (lost := lost_steps(np.where(there[:, None], own, np.nan))).any():
+        own, labels = as_labels(space.values(table).astype(float), there, space.categorical)
+        categorical[name] = labels
+        if not labels and (lost := lost_steps(np.where(there[:, None], own, np.nan))).any():
             text = (
                 f"one and the same value comes in {lost.mean():.0%} of time steps, most others come once, and it "
                 "leaps there: it seems to have been lost then, and these time steps were left out. Set the value "
@@ -57,19 +65,26 @@ def make_variables(
             notes.append(Note(name, "lost at times", text))
             there = there & ~lost
             known &= there
-        own = own if space.categorical else standardise(np.where(there[:, None], own, np.nan))
-        own = fill_missing(own, there, first, between=not space.categorical)
+        if not labels and (share := max(cut_off(column) for column in own[there].T)):
+            text = (
+                f"'{name}' seems to be cut off at its largest or smallest value, in {share:.0%} of time steps: "
+                "what it was then is not known, and channels that carry it may be called for this one, if the two move "
+                f"together. Leave these time steps out (NaN), or measure '{name}' further."
+            )
+            notes += [Note(other, "another cut off", text) for other in spaces if other != name]
+        own = own if labels else standardise(np.where(there[:, None], own, np.nan))
+        own = fill_missing(own, there, first, between=not labels)
         if known.sum() == 0 or not np.ptp(own[known], axis=0).any():
             text = "its variables are missing everywhere or never change: nothing can be asked. Check them."
             notes.append(Note(name, "no variation", text))
             continue
-        if space.categorical and own.shape[1] > LABELS:
+        if labels and own.shape[1] > LABELS:
             text = f"it has {own.shape[1]} labels: all but {LABELS - 1} are taken together. Pool them by meaning."
             notes.append(Note(name, "many labels", text))
-        values[name] = dummies(own, LABELS) if space.categorical else own
+        values[name] = dummies(own, LABELS) if labels else own
     starts = {name: run_starts(own, first) for name, own in values.items()}
-    seldom = {name: len(epoch_starts(each)) < SELDOM * len(each) for name, each in starts.items()}
-    smooth = [name for name in values if not spaces[name].categorical and not seldom[name]]
+    seldom = {name: changes_seldom(each) for name, each in starts.items()}
+    smooth = [name for name in values if not categorical[name] and not seldom[name]]
     if smooth:
         together = np.concatenate([values[name] for name in smooth], axis=1)
         noise = measurement_noise(together, first)
@@ -87,9 +102,40 @@ def make_variables(
                 notes.append(Note(name, "measured with error", text))
 
     def make(name: str) -> Variable:
-        return make_variable(values[name], spaces[name].categorical, seldom[name], first, known)
+        return make_variable(values[name], categorical[name], seldom[name], first, known)
 
     return dict(zip(values, in_threads(make, values), strict=True))
+
+
+def changes_seldom(starts: np.ndarray) -> bool:
+    """Whether a variable stands still most of the time, as labels of trials do. Events that are soon over do not.
+
+    starts : (time,), the first step of each step's run of equal values.
+
+    >>> changes_seldom(np.repeat([0, 50, 100], 50)), changes_seldom(np.r_[np.zeros(99, int), 99, np.full(99, 100)])
+    (True, False)
+    """
+    begin = epoch_starts(starts)
+    lasts = np.diff(np.r_[begin, len(starts)])
+    return len(begin) < SELDOM * len(starts) and bool(np.mean(lasts <= EVENT) < EVENTS)
+
+
+def as_labels(values: np.ndarray, known: np.ndarray, categorical: bool) -> tuple[np.ndarray, bool]:
+    """A column for each label, if these are labels or a variable of few values, else the values; and which it is.
+
+    values : (time, k). known : (time,), where they are.
+
+    >>> as_labels(np.array([[0.0], [2.0], [np.nan]]), np.array([True, True, False]), False)
+    (array([[1., 0.],
+           [0., 1.],
+           [0., 0.]]), True)
+    """
+    if categorical or values.shape[1] > 1:
+        return values, categorical
+    different = np.unique(values[known])
+    if len(different) > FEW_VALUES:
+        return values, False
+    return (values == different).astype(float), True
 
 
 def make_variable(

@@ -53,6 +53,22 @@ def test_other_files_are_never_read(secret, make, suffix):
         asc.read(path, **({"bin_size": 0.1} if suffix == ".nwb" else {}))
 
 
+def test_a_damaged_group_that_holds_itself_is_visited_once(tmp_path):
+    """Its count of links says 1, and HDF5's own visit of all objects follows it for ever."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["one/X"] = SECRET
+        file["one/again"] = file["one"]
+        place = h5py.h5o.get_info(file["one"].id).addr
+    content = bytearray(path.read_bytes())
+    assert struct.unpack_from("<BxHI", content, place)[::2] == (1, 2)  # version 1 of an object's head, 2 links
+    struct.pack_into("<I", content, place + 4, 1)
+    path.write_bytes(content)
+    with h5py.File(path) as file:
+        assert [name for name, _ in hdf5_safety.hdf5_objects(file)] == ["one", "one/X"]
+    assert np.array_equal(asc.read(path, channels="one/X").X, SECRET)
+
+
 def test_links_within_a_file_and_circles_of_groups_are_fine(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["one/X"] = SECRET

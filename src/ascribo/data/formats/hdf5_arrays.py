@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .hdf5_safety import check_hdf5, check_size
+from .hdf5_safety import check_hdf5, check_size, hdf5_objects
 from .stored_arrays import StoredArray
 
 __all__ = ["hdf5_arrays", "place_in_file"]
@@ -39,7 +39,8 @@ def hdf5_arrays(
 
     check_hdf5(path)
     with h5py.File(path) as file:
-        file.visititems(collect)
+        for name, item in hdf5_objects(file):
+            collect(name, item)
     return arrays
 
 

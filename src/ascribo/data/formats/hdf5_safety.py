@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ...support.compute import physical_memory
 from ..format_registry import FileContentError
 
-__all__ = ["check_hdf5", "check_heaps", "check_size"]
+__all__ = ["check_hdf5", "check_heaps", "check_size", "hdf5_objects"]
 
 HEAP = b"GCOL\1\0\0\0"
 """How a heap begins: HDF5 keeps texts and references of any length in heaps."""
@@ -30,23 +31,39 @@ def check_hdf5(path: str | Path) -> None:
     import h5py
 
     with h5py.File(path) as file:
-        groups: list[h5py.Group] = [file]
-        seen = {hash(file)}
-        while groups:
-            group = groups.pop()
-            for name in group:
-                if isinstance(link := group.get(name, getlink=True), h5py.ExternalLink):
-                    _refuse(f"{str(group.name).rstrip('/')}/{name}", "is a link to another file", link.filename)
-                if not isinstance(link, h5py.HardLink):
-                    continue  # leads to a place in this file that is visited anyway
-                item = group[name]
-                if isinstance(item, h5py.Group):
-                    if hash(item) not in seen:  # the same for the same place in the file
-                        seen.add(hash(item))
-                        groups.append(item)
-                elif isinstance(item, h5py.Dataset):
-                    _check_dataset(item)
-                    _check_texts(item, Path(path))
+        for _, item in hdf5_objects(file):
+            if isinstance(item, h5py.Dataset):
+                _check_dataset(item)
+                _check_texts(item, Path(path))
+
+
+def hdf5_objects(file: Any) -> Iterator[tuple[str, Any]]:
+    """The groups and data sets of an open HDF5 file with their paths, in the order of names, each once.
+
+    A link to another file is refused. HDF5's own way to visit all objects does not end if a damaged group holds
+    itself.
+    """
+    import h5py
+
+    seen, waiting = {hash(file)}, [("", file)]
+    while waiting:
+        path, item = waiting.pop()
+        if path:
+            yield path, item
+        if not isinstance(item, h5py.Group):
+            continue
+        found = []
+        for name in item:
+            inner = f"{path}/{name}" if path else name
+            if isinstance(link := item.get(name, getlink=True), h5py.ExternalLink):
+                _refuse(f"/{inner}", "is a link to another file", link.filename)
+            if not isinstance(link, h5py.HardLink):
+                continue  # leads to a place in this file that is visited anyway
+            part = item[name]
+            if hash(part) not in seen:  # the same for the same place in the file
+                seen.add(hash(part))
+                found.append((inner, part))
+        waiting += reversed(found)
 
 
 def check_heaps(path: str | Path) -> None:
