@@ -68,8 +68,8 @@ def make_variables(
         if not labels and (share := max(cut_off(column) for column in own[there].T)):
             text = (
                 f"'{name}' seems to be cut off at its largest or smallest value, in {share:.0%} of time steps: "
-                "what it was then is not known, and channels that carry it may be called for this one, if the two move "
-                f"together. Leave these time steps out (NaN), or measure '{name}' further."
+                "what it was then is not known, and channels that carry it may be called for this one, if the two "
+                f"move together. Leave these time steps out (NaN), or measure '{name}' further."
             )
             notes += [Note(other, "another cut off", text) for other in spaces if other != name]
         own = own if labels else standardise(np.where(there[:, None], own, np.nan))
