@@ -106,6 +106,29 @@ def test_weights_are_split_over_programs_and_combined(device, monkeypatch):
     assert compare(r, n, [[(L2, slice(0, 3))]]) < 2e-6
 
 
+@pytest.mark.parametrize("similarity", [L2, Dot(), *map(Lp, (1, 1.5, 3))], ids=str)
+@pytest.mark.parametrize("batch", [24, 37])
+def test_references_that_are_their_own_negatives(device, similarity, batch):
+    """One walk over the pairs gives the gradient that two give: on references, and on the same as negatives."""
+    from ascribo.kernels import log_sum_exp_triton as streaming
+
+    r, _ = points(device, 2, batch, 1, 3)
+    weight = torch.rand(2, batch, 2, device=device)
+    terms = [[(similarity, slice(0, 3))], [(similarity, slice(1, 3))]]
+    exact = r.double().requires_grad_()
+    values = reference.log_sum_exps(exact, exact, terms)
+    (wanted,) = torch.autograd.grad((values * weight).sum(), exact)
+    r.requires_grad_()
+    got = streaming.log_sum_exps(r, r, terms)
+    assert distance(got, values) < 2e-6
+    (one,) = torch.autograd.grad((got * weight).sum(), r)
+    assert distance(one, wanted) < 5e-6
+    # a copy that carries no gradient is no such case: only the references have one
+    fixed = r.detach()
+    (half,) = torch.autograd.grad((streaming.log_sum_exps(r, fixed, terms) * weight).sum(), r)
+    assert distance(half, wanted) > 0.1
+
+
 def test_one_side_alone(device):
     from ascribo.kernels import log_sum_exp_triton as streaming
 

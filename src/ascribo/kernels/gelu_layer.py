@@ -8,8 +8,8 @@ and gt of value and tangent rows, is
 
     value rows:    gv·gelu'(a) + gt·s·gelu''(a)     tangent rows:  gt·gelu'(a)     bias: column sums of the former
 
-Each way is one Triton kernel, or plain torch without Triton, which the kernels must equal. A CPU has a layer of its
-own (`pair`).
+Each way is one Triton kernel, or plain torch without Triton, which the kernels must equal. Rows may be float16; they
+are computed in float32, and the bias and its gradient are float32. A CPU has a layer of its own (`gelu_layer_cpu`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _GeluRows(torch.autograd.Function):
         out = torch.empty_like(rows)
         out[:, :values] = torch.nn.functional.gelu(a)
         if tangents:
-            out[:, values:] = torch.ops.aten.gelu_backward(rows[:, values:], a[:, :tangents])
+            out[:, values:] = torch.ops.aten.gelu_backward(rows[:, values:].to(a), a[:, :tangents])
         return out
 
     @staticmethod
@@ -72,11 +72,11 @@ class _GeluRows(torch.autograd.Function):
         else:
             a = rows[:, :values] + bias[:, None]
             out = torch.empty_like(rows)
-            out[:, :values] = torch.ops.aten.gelu_backward(gradient[:, :values], a)
+            out[:, :values] = torch.ops.aten.gelu_backward(gradient[:, :values].to(a), a)
             if tangents:
-                near, s, gt = a[:, :tangents], rows[:, values:], gradient[:, values:]
+                near, s, gt = a[:, :tangents], rows[:, values:].to(a), gradient[:, values:].to(a)
                 out[:, values:] = torch.ops.aten.gelu_backward(gt, near)
                 square = near.square()
                 curvature = torch.exp(-0.5 * square).mul_(DENSITY).mul_(2 - square)
                 out[:, :tangents] += curvature.mul_(s).mul_(gt)
-        return out, out[:, :values].sum(1), None
+        return out, out[:, :values].sum(1, dtype=bias.dtype), None

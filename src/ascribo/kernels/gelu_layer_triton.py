@@ -23,7 +23,7 @@ def _load_values(rows, bias, values, width, stride, BM: tl.constexpr, BN: tl.con
     inside = (row[:, None] < values) & (column[None, :] < width)
     place = model.to(tl.int64) * stride + row[:, None] * width + column[None, :]
     b = tl.load(bias + model * width + column, mask=column < width, other=0.0)
-    a = tl.load(rows + place, mask=inside, other=0.0) + b[None, :]
+    a = tl.load(rows + place, mask=inside, other=0.0).to(tl.float32) + b[None, :]
     return row, inside, place, a
 
 
@@ -37,7 +37,7 @@ def _forward(
     if tl.program_id(0) * BM < tangents:
         near = inside & (row[:, None] < tangents)
         there = place + values * width
-        s = tl.load(rows + there, mask=near, other=0.0)
+        s = tl.load(rows + there, mask=near, other=0.0).to(tl.float32)
         slope = normal + a * tl.exp(-0.5 * a * a) * 0.3989422804014327
         tl.store(out + there, slope * s, mask=near)
 
@@ -49,12 +49,12 @@ def _backward(
     row, inside, place, a = _load_values(rows, bias, values, width, stride, BM, BN)
     density = tl.exp(-0.5 * a * a) * 0.3989422804014327
     slope = 0.5 * (1.0 + tl.erf(a * 0.7071067811865476)) + a * density
-    pulled = tl.load(gradient + place, mask=inside, other=0.0) * slope
+    pulled = tl.load(gradient + place, mask=inside, other=0.0).to(tl.float32) * slope
     if tl.program_id(0) * BM < tangents:
         near = inside & (row[:, None] < tangents)
         there = place + values * width
-        s = tl.load(rows + there, mask=near, other=0.0)
-        gt = tl.load(gradient + there, mask=near, other=0.0)
+        s = tl.load(rows + there, mask=near, other=0.0).to(tl.float32)
+        gt = tl.load(gradient + there, mask=near, other=0.0).to(tl.float32)
         pulled += gt * s * density * (2.0 - a * a)
         tl.store(out + there, gt * slope, mask=near)
     tl.store(out + place, pulled, mask=inside)

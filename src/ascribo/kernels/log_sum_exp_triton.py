@@ -4,7 +4,8 @@
 
 A program owns a block of rows of one model and walks over the rows of the other side: a running maximum and sum in
 the forward pass, weights recomputed from them in the backward pass. Every ψ here is symmetric, so the gradients on
-references and on negatives are one kernel; only the side that the maxima and sums belong to differs.
+references and on negatives are one kernel; only the side that the maxima and sums belong to differs. Where the
+negatives are the references themselves, both gradients are one walk over the pairs.
 
 Differences are taken coordinate by coordinate in float32: ‖r‖² + ‖n‖² - 2 r·n would cancel for far-off embeddings,
 and matrix units round to TF32. Objectives that share references and negatives share loads and, where their
@@ -22,7 +23,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .log_sum_exp_tiles import LN_2, LOG2_E, LOWEST, compare, load_rows, load_statistics, pull, weigh
+from .log_sum_exp_tiles import LN_2, LOG2_E, LOWEST, add, compare, load_rows, load_statistics, pull, weigh
 from .shared_coordinates import Plan, make_plan
 from .similarity_terms import Term
 
@@ -135,7 +136,8 @@ def _backward(
     OPENS: tl.constexpr,
     SKIP: tl.constexpr,
     LAST: tl.constexpr,
-    REFERENCES: tl.constexpr,  # whether the own rows are the references
+    OWN_REFERENCES: tl.constexpr,  # whether the own rows are the references ...
+    OTHER_REFERENCES: tl.constexpr,  # ... and whether the other rows are
     EVEN: tl.constexpr,
     OWN: tl.constexpr,
     OTHER: tl.constexpr,
@@ -143,9 +145,9 @@ def _backward(
     block, split, model = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     rows = block * OWN + tl.arange(0, OWN)
     own = load_rows(own_rows + model * x_model, rows, M, x_row, x_stride, True, SKIP, LAST)
-    size = model * (M if REFERENCES else N) * len(OPENS)
+    size = model * (M if OWN_REFERENCES else N) * len(OPENS)
     largest, inverse, gradient = largest + size, inverse + size, gradient + model * g_model
-    if REFERENCES:
+    if OWN_REFERENCES:
         m, c = load_statistics(largest, inverse, gradient, rows, M, g_row, g_stride, len(OPENS), True)
     total = ()
     for _ in tl.static_range(SKIP, LAST):
@@ -154,11 +156,11 @@ def _backward(
         columns = start + tl.arange(0, OTHER)
         other = load_rows(other_rows + model * y_model, columns, N, y_row, y_stride, not EVEN, SKIP, LAST)
         energies = compare(own, other, columns < N, EVEN, FIRSTS, LASTS, POWERS, MEMBERS, OPENS)
-        if REFERENCES:
+        if OWN_REFERENCES:
             weights = weigh(energies, m, c, 0)
-        else:
+        if OTHER_REFERENCES:
             mo, co = load_statistics(largest, inverse, gradient, columns, N, g_row, g_stride, len(OPENS), not EVEN)
-            weights = weigh(energies, mo, co, 1)
+            weights = add(weights, weigh(energies, mo, co, 1)) if OWN_REFERENCES else weigh(energies, mo, co, 1)
         new = ()
         for k in tl.static_range(LAST - SKIP):
             sum_k = total[k]
@@ -189,10 +191,10 @@ def _walk(models: int, own: int, other: int, plan: Plan) -> tuple[tuple[int, int
 
 
 class _LogSumExps(torch.autograd.Function):
-    """(model, B, d), (model, N, d), plan -> (model, B, objective)."""
+    """(model, B, d), (model, N, d), plan, whether both are one tensor -> (model, B, objective)."""
 
     @staticmethod
-    def forward(ctx, reference, negatives, plan):
+    def forward(ctx, reference, negatives, plan, same):
         models, B, _ = reference.shape
         N, count = negatives.shape[1], len(plan.opens)
         grid, share, tile = _walk(models, B, N, plan)
@@ -208,7 +210,7 @@ class _LogSumExps(torch.autograd.Function):
                 parts, totals, out, largest, inverse, B * count, SPLIT=grid[1], BLOCK=64, num_warps=2
             )
         ctx.save_for_backward(reference, negatives, largest, inverse)
-        ctx.plan = plan
+        ctx.plan, ctx.same = plan, same
         return out
 
     @staticmethod
@@ -217,13 +219,18 @@ class _LogSumExps(torch.autograd.Function):
         reference, negatives, *statistics = ctx.saved_tensors
         needed = ctx.needs_input_grad
         statistics.append(gradients[0])
-        to_reference = _gradient(reference, negatives, statistics, ctx.plan, True) if needed[0] else None
-        to_negatives = _gradient(negatives, reference, statistics, ctx.plan, False) if needed[1] else None
-        return to_reference, to_negatives, None
+        if ctx.same:  # the whole gradient on one of the two inputs, which autograd adds up
+            return _gradient(reference, negatives, statistics, ctx.plan, True, True), None, None, None
+        to_reference = _gradient(reference, negatives, statistics, ctx.plan, True, False) if needed[0] else None
+        to_negatives = _gradient(negatives, reference, statistics, ctx.plan, False, True) if needed[1] else None
+        return to_reference, to_negatives, None, None
 
 
-def _gradient(own: Tensor, other: Tensor, statistics: list[Tensor], plan: Plan, references: bool) -> Tensor:
-    """The gradient on `own` (model, M, d), given maxima, inverse sums and the loss's gradient of the references."""
+def _gradient(
+    own: Tensor, other: Tensor, statistics: list[Tensor], plan: Plan, own_references: bool, other_references: bool
+) -> Tensor:
+    """The gradient on `own` (model, M, d), given maxima, inverse sums and the loss's gradient of the references,
+    which are the own rows, the other rows, or both."""
     (models, M, dim), N = own.shape, other.shape[1]
     grid, share, tile = _walk(models, M, N, plan)
     make = own.new_empty if plan.covers(dim) else own.new_zeros
@@ -233,7 +240,7 @@ def _gradient(own: Tensor, other: Tensor, statistics: list[Tensor], plan: Plan, 
             own, other, *statistics, out, M, N, dim, share, *own.stride(), *other.stride(),
             *statistics[-1].stride(), FIRSTS=plan.firsts, LASTS=plan.lasts, POWERS=plan.powers,
             MEMBERS=plan.members, LEADS=plan.leads, OPENS=plan.opens, SKIP=plan.skip, LAST=plan.last,
-            REFERENCES=references, **tile, num_warps=1,
+            OWN_REFERENCES=own_references, OTHER_REFERENCES=other_references, **tile, num_warps=1,
         )  # fmt: skip
     return out.sum(1) if grid[1] > 1 else out.squeeze(1)
 
@@ -248,6 +255,7 @@ def supports(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence
 
 def log_sum_exps(reference: Tensor, negatives: Tensor, objectives: Sequence[Sequence[Term]]) -> Tensor:
     """log Σ_j exp ψ_o(r_i, n_j): (model, B, d), (model, N, d) -> (model, B, objective). Any strides."""
-    out = _LogSumExps.apply(reference, negatives, make_plan(objectives, reference.shape[-1]))
+    plan, same = make_plan(objectives, reference.shape[-1]), negatives is reference
+    out = _LogSumExps.apply(reference, negatives, plan, same)
     assert isinstance(out, Tensor)
     return out

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..kernels.gelu_layer import gelu_rows
 from ..kernels.gelu_layer_cpu import gelu_pair
 from .encoders import Limit
+from .half_precision import from_half, in_half, unscaled
 
 __all__ = ["Dense", "as_dense"]
 
@@ -51,11 +52,12 @@ class Dense:
     ) -> tuple[Tensor, Tensor | None]:
         """Embeddings and tangents.
 
-        x : (model, R, channel). directions : (model, T, channel), at the first T of them.
+        x : (model, R, channel); in float16 the layers compute in it (`half_precision`). directions :
+        (model, T, channel), at the first T of them.
         Returns (model, R, dim) and J·u, (model, T, dim) (None without directions).
         """
         # kernels differentiate once: inputs that want a gradient of their own may want a second one
-        rows = x.is_cuda and not x.requires_grad
+        rows = (x.is_cuda and not x.requires_grad) or x.dtype == torch.float16
         h, t = (self._by_rows if rows else self._by_units)(parameters, x, directions)
         z, limit = self.limit(h), self.limit
         if t is not None and limit.kind == "hard":
@@ -66,11 +68,15 @@ class Dense:
 
     def _by_rows(self, parameters, x, directions):
         """On a GPU: values and tangents are rows of one matrix, every layer one product and one kernel."""
-        values = x.shape[1]
+        values, half = x.shape[1], x.dtype == torch.float16
         rows = x if directions is None else torch.cat([x, directions], 1)
         for name in self.layers[:-1]:
-            product = rows @ parameters[f"{name}.weight"].mT
-            rows = gelu_rows(product, parameters[f"{name}.bias"], rows.shape[1] - values)
+            weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+            if half:
+                weight, bias = in_half(weight), unscaled(bias)
+            rows = gelu_rows(rows @ weight.mT, bias, rows.shape[1] - values)
+        if half:
+            rows = from_half(rows)
         rows = rows @ parameters[f"{self.layers[-1]}.weight"].mT
         h = rows[:, :values] + parameters[f"{self.layers[-1]}.bias"][:, None]
         return h, None if directions is None else rows[:, values:]

@@ -87,6 +87,7 @@ class ProcessSource:
         is InfoNCE.
     supervised : regress the latents instead; what is said of pairs is not used.
     start : parameters to start from; None: orthogonal weights.
+    half : layers compute in float16 while training (`networks.half_precision`). None: on a GPU.
     """
 
     separable = True
@@ -105,6 +106,7 @@ class ProcessSource:
         alpha: float = 0.5,
         supervised: bool = False,
         start: Mapping[str, Tensor] | None = None,
+        half: bool | None = None,
         device: torch.device | str = "cpu",
     ):
         first = processes[0]
@@ -118,6 +120,7 @@ class ProcessSource:
         self.output, self.similarity, self.supervised = output or Unbounded(), similarity, supervised
         self.temperature, self.negatives = float(temperature), negatives
         self.count_positive, self.alpha, self._start = count_positive, alpha, start
+        self.half = self.device.type == "cuda" if half is None else half
         self.objectives = [] if supervised else ["infonce"]
         self.regressions = ["latents"] if supervised else []
         self.rows = 1 if supervised else 3 if negatives == "independent" else 2
@@ -181,7 +184,8 @@ class ProcessSource:
         """See `Source`. There is no penalty."""
         models, rows, size, _ = batch.shape
         x, target = batch.split([self.process.channels, batch.shape[-1] - self.process.channels], -1)
-        z = self.embed(parameters, x.reshape(models, rows * size, -1))
+        x = x.reshape(models, rows * size, -1)
+        z = self.embed(parameters, x.half() if self.half else x)
         nothing = z.new_zeros(models, 0)
         if self.supervised:
             error = (z - target.flatten(1, 2)).square().mean((1, 2))
@@ -198,7 +202,9 @@ class ProcessSource:
         rows : embeddings (model, B, dim) of references, positives and, if they are their own, negatives.
         """
         reference, positive, *own = (row * self._factor for row in rows)
-        negatives = own[0] if own else reference[:, : self.negatives if isinstance(self.negatives, int) else None]
+        negatives = own[0] if own else reference
+        if isinstance(self.negatives, int):
+            negatives = negatives[:, : self.negatives]
         return alignment_uniformity(
             reference, positive, negatives, self.similarity, count_positive=self.count_positive
         )
@@ -219,7 +225,8 @@ class ProcessSource:
     def digest(self) -> str:
         """See `Source`."""
         said = (self.seeds, self.output, self.similarity, self.temperature, self.negatives, self.rows)
-        more = (self.count_positive, self.alpha, self.supervised, self.process.marginal, self.process.conditional)
+        more = (self.count_positive, self.alpha, self.supervised, self.half, self.process.marginal)
+        more = (*more, self.process.conditional)
         digest = hashlib.sha256(repr((*said, *more, str(self._module))).encode())
         for tensor in (self._scale, *(self._start or {}).values()):
             digest.update(tensor.detach().cpu().numpy().tobytes())

@@ -85,10 +85,14 @@ class GraphSteps(Steps):
 
 @contextmanager
 def _products(precision: str) -> Iterator[None]:
-    """The precision of matrix products captured within the block; the InfoNCE kernel is always in float32."""
-    before = torch.get_float32_matmul_precision()
+    """The precision of matrix products captured within the block; the InfoNCE kernel is always in float32, and so
+    are the sums of products of float16."""
+    products = torch.backends.cuda.matmul
+    before = torch.get_float32_matmul_precision(), products.allow_fp16_reduced_precision_reduction
     torch.set_float32_matmul_precision(precision)
+    products.allow_fp16_reduced_precision_reduction = False
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        products.allow_fp16_reduced_precision_reduction = before[1]
