@@ -89,7 +89,9 @@ class Setting:
     larger, longer : times the batch and the training steps of other rows, where pairs tell little: vMF(1) in ten
         dimensions has 0.05 nats. Larger batches have no more references as negatives than others, and those of the
         last steps are not smaller.
-    last : times the last steps of other rows, where large batches matter most.
+    last, last_larger : times the last steps of other rows, and times their batch, where large batches matter most:
+        with references as negatives the pair of each with itself bends coordinates, and the more the fewer others
+        there are.
     said : what else is to be said of the row.
     judged : False for a row that is shown beside the judged ones.
     """
@@ -105,6 +107,7 @@ class Setting:
     larger: int = 1
     longer: int = 1
     last: int = 1
+    last_larger: int = 1
     judged: bool = True
     said: str = ""
 
@@ -187,8 +190,9 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
     )
     early, negatives = found, case["last_negatives"]
     if case["last_steps"]:
-        last = max(batch, case["last_batch_size"])
-        few = negatives == "references" and last > case["last_batch_size"]
+        references = negatives == "references"
+        last = max(batch, case["last_batch_size"] * (setting.last_larger if references else 1))
+        few = references and setting.larger > 1
         found = invert_process(
             processes,
             steps=setting.last * case["last_steps"],

@@ -30,11 +30,11 @@ __all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "run", "tab
 
 B, U = "box", "unbounded"
 SETTINGS = (
-    Setting(B, "Uniform", "Laplace(0.05)", B, "Laplace", {3: 98.62}, matched=True, last=2),
+    Setting(B, "Uniform", "Laplace(0.05)", B, "Laplace", {3: 98.62}, matched=True, last=2, last_larger=4),
     Setting(B, "Uniform", "GenNorm(3; 0.05)", B, "GenNorm(3)", {3: 99.90}, matched=True),
     Setting(B, "Uniform", "Normal(0.05)", B, "Normal", {3: 99.77}),
     Setting(B, "Uniform", "Laplace(0.05)", B, "Normal", {3: 99.76}),
-    Setting(B, "Uniform", "GenNorm(3; 0.05)", B, "Laplace", {3: 98.80}),
+    Setting(B, "Uniform", "GenNorm(3; 0.05)", B, "Laplace", {3: 98.80}, last_larger=4),
     Setting(B, "Uniform", "Laplace(0.05)", U, "Laplace", {3: 98.57}),
     Setting(B, "Uniform", "GenNorm(3; 0.05)", U, "GenNorm(3)", {3: 99.85}),
     Setting(B, "Uniform", "Normal(0.05)", U, "Normal", {3: 58.26}, identified=False),

@@ -44,3 +44,25 @@ def test_kernel_equals_the_plain_form(device, values, tangents, width):
     torch.testing.assert_close(got.cpu(), out, rtol=1e-5, atol=1e-6)
     got = gelu_layer_triton.backward(*there, tangents)
     torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=2e-6)
+
+
+def test_kernel_takes_float16(device):
+    """Computed in float32 and rounded once: next to the plain form of the same rows in float32."""
+    from ascribo.kernels import gelu_layer_triton
+
+    rows, bias = inputs(values=40, tangents=9, width=24, dtype=torch.float32)
+    gradient = torch.randn(rows.shape, generator=torch.Generator().manual_seed(1)).half()
+    exact, b = rows.half().float().requires_grad_(), bias.requires_grad_()
+    out = gelu_rows(exact, b, 9)
+    expected = torch.autograd.grad(out, (exact, b), gradient.float())
+    there = [t.detach().to(device) for t in (rows.half(), bias, gradient)]
+    got = gelu_layer_triton.forward(there[0], there[1], 9)
+    assert got.dtype == torch.float16
+    torch.testing.assert_close(got.float().cpu(), out, rtol=1e-3, atol=1e-6)
+    got = gelu_layer_triton.backward(*there, 9)
+    torch.testing.assert_close(got.float().cpu(), expected[0], rtol=1e-3, atol=1e-5)
+    half = rows.half().requires_grad_()
+    own = torch.autograd.grad(gelu_rows(half, b, 9), (half, b), gradient)  # the plain form in float16
+    assert own[1].dtype == torch.float32
+    for one, other in zip(own, expected, strict=True):
+        torch.testing.assert_close(one.float(), other, rtol=2e-3, atol=5e-3)

@@ -4,12 +4,12 @@ import torch
 
 from ascribo import MLP
 from ascribo.networks.dense import as_dense
-from ascribo.networks.half_precision import SCALE, from_half, in_half, unscaled
+from ascribo.networks.half_precision import SCALE, from_half, in_half
 
 
 def parameters_and_rows():
     generator = torch.Generator().manual_seed(0)
-    module = MLP((32, 32), limit="none").build(6, 3)
+    module = MLP((32, 30), limit="none").build(6, 3)
     parameters = {
         name: torch.randn(2, *value.shape, generator=generator).mul_(value.shape[-1] ** -0.5).requires_grad_()
         for name, value in module.named_parameters()
@@ -45,11 +45,15 @@ def test_gradients_below_the_range_of_float16_survive():
             assert (got - exact).norm() / exact.norm() < bar
 
 
-def test_casts_scale_gradients_only():
-    x = torch.tensor([1.5], requires_grad=True)
-    for cast, factor in ((in_half, 1 / SCALE), (unscaled, 1 / SCALE)):
-        (gradient,) = torch.autograd.grad(cast(x).float().sum(), x)
-        assert float(cast(x).detach()) == 1.5 and float(gradient) == factor
-    rows = x.detach().half().requires_grad_()
-    (gradient,) = torch.autograd.grad(from_half(rows).sum(), rows)
-    assert float(from_half(rows).detach()) == 1.5 and float(gradient) == SCALE
+def test_casts_scale_gradients_and_fill_up():
+    weight, bias = torch.full((1, 5, 10), 1.5, requires_grad=True), torch.full((1, 5), 2.5, requires_grad=True)
+    own = in_half(weight, bias)
+    assert [tuple(x.shape) for x in own] == [(1, 8, 16), (1, 8)]
+    assert own[0].dtype == torch.float16 and own[1].dtype == torch.float32
+    for given, got in zip((weight, bias), own, strict=True):
+        assert float(got.detach().float().sum()) == float(given.detach().sum())
+        (gradient,) = torch.autograd.grad(got.float().sum(), given)
+        assert (gradient == 1 / SCALE).all() and gradient.shape == given.shape
+    rows = torch.full((2, 8), 1.5, dtype=torch.float16, requires_grad=True)
+    (gradient,) = torch.autograd.grad(from_half(rows, 5).sum(), rows)
+    assert gradient[:, :5].eq(SCALE).all() and gradient[:, 5:].eq(0).all()

@@ -8,8 +8,8 @@ and gt of value and tangent rows, is
 
     value rows:    gv·gelu'(a) + gt·s·gelu''(a)     tangent rows:  gt·gelu'(a)     bias: column sums of the former
 
-Each way is one Triton kernel, or plain torch without Triton, which the kernels must equal. Rows may be float16; they
-are computed in float32, and the bias and its gradient are float32. A CPU has a layer of its own (`gelu_layer_cpu`).
+Each way is one Triton kernel, or plain torch without Triton, which the kernels must equal. Rows may be float16:
+they are computed in float32, as the bias and its gradient are. A CPU has a layer of its own (`gelu_layer_cpu`).
 """
 
 from __future__ import annotations

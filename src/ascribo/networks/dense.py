@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..kernels.gelu_layer import gelu_rows
 from ..kernels.gelu_layer_cpu import gelu_pair
 from .encoders import Limit
-from .half_precision import from_half, in_half, unscaled
+from .half_precision import from_half, in_half, to_eights
 
 __all__ = ["Dense", "as_dense"]
 
@@ -73,11 +73,12 @@ class Dense:
         for name in self.layers[:-1]:
             weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
             if half:
-                weight, bias = in_half(weight), unscaled(bias)
+                rows, (weight, bias) = to_eights(rows), in_half(weight, bias)
             rows = gelu_rows(rows @ weight.mT, bias, rows.shape[1] - values)
+        last = parameters[f"{self.layers[-1]}.weight"]
         if half:
-            rows = from_half(rows)
-        rows = rows @ parameters[f"{self.layers[-1]}.weight"].mT
+            rows = from_half(rows, last.shape[-1])
+        rows = rows @ last.mT
         h = rows[:, :values] + parameters[f"{self.layers[-1]}.bias"][:, None]
         return h, None if directions is None else rows[:, values:]
 
