@@ -26,7 +26,7 @@ from ascribo.training.random_numbers import Noise, chunk_seed
 from ascribo.training.settings import Settings
 from experiments.shared.convolution import as_products
 
-__all__ = ["Draw", "ImageSource", "train_within"]
+__all__ = ["Draw", "ImageSource", "train_within", "with_statistics"]
 
 Draw = Callable[[tuple[int, ...], torch.Generator], tuple[Tensor, ...]]
 """(model, batch) and a generator -> images (model, batch, channel, height, width) of references and positives; if a
@@ -168,6 +168,38 @@ class ImageSource:
             self.half,
         )
         return hashlib.sha256(repr((*said, self.alpha.tolist(), str(self.module))).encode()).hexdigest()
+
+
+@torch.no_grad()
+def with_statistics(
+    source: ImageSource, parameters: Mapping[str, Tensor], batches: Sequence[Tensor]
+) -> Callable[[Tensor, int], Tensor]:
+    """A function (images, model) -> embedding (n, dim) of trained models, one of a stack at a time.
+
+    Batch normalisation then has the means and variances of `batches` of training images (n, channel, height, side),
+    which are measured here: while training it had those of the batch.
+    """
+    layers = [layer for layer in source.module.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
+    measured = []
+    for k in range(len(source.seeds)):
+        own = {name: value[k : k + 1] for name, value in parameters.items()}
+        source.module.train()
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # the mean over all batches
+        for images in batches if layers else ():
+            source.embed(own, images[None])
+        measured.append((own, {name: value.clone() for name, value in source.module.named_buffers()}))
+
+    @torch.no_grad()
+    def embed(images: Tensor, model: int) -> Tensor:
+        own, statistics = measured[model]
+        source.module.eval()
+        for name, value in source.module.named_buffers():
+            value.copy_(statistics[name])
+        return source.embed(own, images[None])[0]
+
+    return embed
 
 
 def train_within(

@@ -32,7 +32,7 @@ from ascribo.spaces.similarities import Dot, SquaredL2
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
 from experiments.images.augmentations import augment
-from experiments.images.pair_source import ImageSource, train_within
+from experiments.images.pair_source import ImageSource, train_within, with_statistics
 from experiments.shared.image_networks import four_convolutions, resnet18
 from experiments.shared.pictures import pack_colours, unpack_colours
 from experiments.shared.results import write_json
@@ -241,9 +241,13 @@ def _train(images: Tensor, latents: Tensor, held: Tensor, truth: Tensor, *, prog
         trained, _ = train_within(source, constant_rate=not last, progress=progress, **training)
         parameters = trained.parameters
         curves.append(trained.history["mse" if source.supervised else "infonce"].sum(-1))
-    found = _embed(source, parameters, pairs, held)
+    order = torch.randperm(len(images), generator=torch.Generator(held.device).manual_seed(0), device=held.device)
+    known = [pairs.show(part) for part in order[: STATISTICS * IMAGES_AT_ONCE].split(IMAGES_AT_ONCE)]
+    embed = with_statistics(source, parameters, known)
     scored = {"r2": [], "mcc": [], "mcc_spearman": [], "by_latent": []}
-    for own in found:
+    for k in range(len(case["seeds"])):
+        parts = [embed(part.float() / 127.5 - 1, k) for part in held.split(IMAGES_AT_ONCE)]
+        own = torch.cat(parts).cpu().numpy()
         scored["r2"].append(round(metrics.held_out_r2(own, truth.cpu().numpy()), 5))
         matched = metrics.match_latents(own, truth.cpu().numpy())
         scored["mcc"].append(round(float(np.abs(matched.correlation).mean()), 5))
@@ -268,32 +272,6 @@ def _encoder(name: str, width: int, side: int, dim: int) -> nn.Module:
     nn.init.orthogonal_(last.weight)
     nn.init.zeros_(last.bias)
     return nn.Sequential(body, last)
-
-
-@torch.no_grad()
-def _embed(source: ImageSource, parameters: Mapping[str, Tensor], pairs: Pairs, held: Tensor) -> list[np.ndarray]:
-    """Embedding (n, 10) of held-out images by every model.
-
-    Batch normalisation has means and variances of training images then, measured after training.
-    """
-    layers = [layer for layer in source.module.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
-    shown = held.split(IMAGES_AT_ONCE)
-    order = torch.Generator(held.device).manual_seed(0)
-    index = torch.randperm(len(pairs.images), generator=order, device=held.device)
-    known = index[: STATISTICS * IMAGES_AT_ONCE].split(IMAGES_AT_ONCE)
-    out = []
-    for k in range(len(source.seeds)):
-        one = {name: value[k : k + 1] for name, value in parameters.items()}
-        source.module.train()
-        for layer in layers:
-            layer.reset_running_stats()
-            layer.momentum = None  # the mean over all batches
-        for part in known:
-            source.embed(one, pairs.show(part)[None])
-        source.module.eval()
-        parts = [source.embed(one, part.float()[None] / 127.5 - 1)[0] for part in shown]
-        out.append(torch.cat(parts).cpu().numpy())
-    return out
 
 
 def pixels_r2(images: Tensor, latents: Tensor) -> float:

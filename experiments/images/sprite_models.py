@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ascribo.simulate import Sprites, laplace_pairs, to_grid, track_pairs, track_transitions, uniform_pairs
 from ascribo.spaces.similarities import Lp
-from experiments.images.pair_source import ImageSource, train_within
-from experiments.shared.image_networks import ConvolutionVAE, TileVAE, VAENetwork
+from experiments.images.pair_source import ImageSource, train_within, with_statistics
+from experiments.shared.image_networks import TileVAE, four_convolutions
 from experiments.shared.stack_training import train
 
 __all__ = ["DATA", "Encoders", "SlowVAE", "made_tracks", "sample_pairs", "train_models"]
@@ -24,13 +25,9 @@ DIM = 10
 DATA = ("LAP", "UNI", "discrete tracks", "continuous tracks")
 BETA, SLOW = 8.0, (1.0, 10.0, 6.0)
 """β of the β-VAE; and of SlowVAE β, γ and the rate of the Laplace prior (Klindt et al. 2021)."""
-NETWORKS: dict[str, Callable[[int], VAENetwork]] = {
-    "overlapping": lambda units: ConvolutionVAE(units, 64),
-    "tiles": TileVAE,
-}
-"""Encoders by name: four overlapping convolutions, nearly those of the papers; or convolutions side by side, ten
-times as fast a step, which did not find the shape of sprites in a trial (docs/identifiability.md)."""
-RATE = 1e-3
+RATE, VAE_RATE = 2e-3, 1e-3
+KNOWN = 20, 1000
+"""Batches of training images, and images in each, that means and variances of layers are measured on."""
 EPOCH = 100
 """Training steps of a VAE between two looks at the clock."""
 
@@ -136,20 +133,25 @@ def train_models(
     data: str,
     *,
     seeds: Sequence[int],
-    steps: int,
+    steps: Sequence[int],
     batch_size: int,
+    wide: int,
+    width: int,
     seconds: float | None = None,
     alphas: Sequence[float] = (0.5,),
     exponent: float = 1.0,
-    network: str = "overlapping",
+    independent: bool = False,
 ) -> Encoders:
     """Train a stack on one data set: "AU" (every α and seed), "VAE" (β-VAE and SlowVAE) or "supervised".
 
-    exponent : p of L_AU(α, p). network : of contrastive and supervised encoders, see `NETWORKS`.
+    steps : of training with `wide` outputs, from where all α of a seed start, and with ten. Untrained encoders have
+    next to nothing of shape and orientation, and the loss pulls on a factor in proportion to what the outputs
+    already have of it: many outputs find all five factors where ten find three.
+    width : channels of the first convolution. exponent : p of L_AU(α, p). independent : see `ImageSource`.
     """
     draw, where = sample_pairs(grid, data), grid.stamps.device
     if kind == "VAE":
-        return _train_vaes(grid, data, seeds, steps, batch_size, seconds)
+        return _train_vaes(grid, data, seeds, steps[-1], batch_size, seconds)
     supervised = kind == "supervised"
     models = [{"alpha": alpha, "seed": seed} for alpha in alphas for seed in seeds]
     some = grid.latents_at(grid.sample(10_000, 0))
@@ -161,26 +163,58 @@ def train_models(
             return _images(grid, data, first), (first - middle) / spread
         return _images(grid, data, first), _images(grid, data, second)
 
-    dim = 5 if supervised else DIM
-    source = ImageSource(
-        lambda: NETWORKS[network](dim).encoder,
+    common: dict[str, Any] = {"similarity": Lp(exponent), "supervised": supervised, "device": where}
+    training: dict[str, Any] = {"batch_size": batch_size, "learning_rate": RATE}
+    start: dict[str, Tensor] = {}
+    if not supervised:
+        share = steps[0] / (steps[0] + steps[1] * len(alphas))
+        first = _Stage(partial(_encoder, width, wide), seeds, batch, independent=True, **common)
+        before, _ = train_within(
+            first,
+            steps=steps[0],
+            constant_rate=True,
+            seconds=None if seconds is None else share * seconds,
+            **training,
+        )
+        order = [list(seeds).index(model["seed"]) for model in models]
+        start = {name: value[order] for name, value in before.parameters.items()}
+        seconds = None if seconds is None else (1 - share) * seconds
+    source = _Stage(
+        partial(_encoder, width, 5 if supervised else DIM),
         [model["seed"] for model in models],
         batch,
-        similarity=Lp(exponent),
         alpha=[model["alpha"] for model in models],
-        supervised=supervised,
-        device=where,
+        independent=independent,
+        start=start,
+        **common,
     )
-    trained, taken = train_within(source, steps=steps, batch_size=batch_size, learning_rate=RATE, seconds=seconds)
+    trained, taken = train_within(source, steps=steps[1], seconds=seconds, **training)
     curve = trained.history["mse" if supervised else "infonce"][-100:].mean(0)
     for model, last in zip(models, curve.tolist(), strict=True):
         model |= {"error": last[0]} if supervised else {"alignment": last[0], "uniformity": last[1]}
+    rng, (count, size) = torch.Generator(where).manual_seed(2), KNOWN
+    known = [batch((min(size, 4 * batch_size),), rng)[0] for _ in range(count)]
+    embed = with_statistics(source, trained.parameters, known)
+    return Encoders(lambda images: torch.stack([embed(images, k) for k in range(len(models))], 1), models, taken)
 
-    def encode(images: Tensor) -> Tensor:
-        x = images.expand(len(models), *images.shape)
-        return source.embed(trained.parameters, x).transpose(0, 1)
 
-    return Encoders(encode, models, taken)
+_Stage = partial(ImageSource, together=False)
+
+
+class _Colours(nn.Module):
+    """Three equal channels of one: PyTorch computes normalised convolutions several times as fast from images that
+    can be laid out by channels."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
+
+
+def _encoder(width: int, dim: int) -> nn.Module:
+    """Four normalised convolutions, a hidden layer and `dim` outputs: images (batch, 1, 64, 64) -> (batch, dim)."""
+    last = nn.Linear(256, dim)
+    nn.init.orthogonal_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(_Colours(), four_convolutions(width, 64, 256), last)
 
 
 def _train_vaes(
@@ -210,7 +244,7 @@ def _train_vaes(
         epochs=max(1, steps // each),
         patience=steps,
         batch_size=batch_size,
-        rate=RATE,
+        rate=VAE_RATE,
         device=where,
         budget=seconds,
         short=True,

@@ -64,12 +64,13 @@ FULL = {
     "data": DATA,
     "dci_seeds": 2,
     "alphas": (0.5, 0.9, 0.99, 0.999, 0.9999),
-    "network": "overlapping",
+    "width": 32,
+    "wide": 64,
     "seeds": range(2),
     "baseline_seeds": range(2),
-    "steps": 30_000,
-    "batch_size": 128,
-    "budget": 1_800.0,
+    "steps": (3_000, 4_000),
+    "batch_size": 256,
+    "budget": 300.0,
     "whole_grid": True,
     "points": 10_000,
     "pairs": 64,
@@ -78,17 +79,28 @@ FULL = {
     "dci": 2_000,
     "workers": 8,
 }
-"""network : see `sprite_models.NETWORKS`. budget : seconds of training, of all stacks together; each has its share.
+"""width, wide, steps : see `train_models`. budget : seconds of training of all stacks, each of which has its share.
 whole_grid : encode every image once, and look codes up. points, pairs, samples, fitted, dci : see `score_encoder`
 and `score_dci`. dci_seeds : models of a kind that DCI is computed of. workers : processes that compute scores."""
-TAKES = "30 minutes of training on an H200 (`budget`), then scores on 8 cores for about as long"
+TAKES = "5 minutes of training on an H200 (`budget`), then scores on 8 cores for about as long"
 QUICK = {
     **{"data": ("LAP", "continuous tracks"), "alphas": (0.5, 0.99), "seeds": range(1), "baseline_seeds": range(1)},
-    **{"steps": 3, "batch_size": 8, "points": 20, "pairs": 2, "samples": 200, "fitted": 100, "dci": 0},
+    **{
+        "steps": (2, 3),
+        "width": 8,
+        "wide": 16,
+        "batch_size": 8,
+        "points": 20,
+        "pairs": 2,
+        "samples": 200,
+        "fitted": 100,
+        "dci": 0,
+    },
     **{"whole_grid": False, "workers": 1},
 }
-SHARES = {"LAP": 14.0, "UNI": 3.5, "tracks": 1.5, "VAE": 1.7, "supervised": 1.0}
-"""How the budget is shared: stacks of many α by data, contrastive stacks on tracks, VAEs, supervised."""
+SHARES = {"LAP": 20.0, "UNI": 5.0, "other": 5.0, "tracks": 1.5, "VAE": 1.2, "supervised": 0.7}
+"""How the budget is shared: stacks of many α by data, the same with other negatives, contrastive stacks on tracks,
+VAEs, supervised."""
 COUNTS = ("points", "pairs", "samples", "fitted", "dci")
 AT_ONCE = {"cpu": 500, "cuda": 60_000}
 """Images that the models of a stack encode together, counted once for each model."""
@@ -99,7 +111,10 @@ def cases(plan: Plan) -> Sequence[Case]:
     found: list[dict[str, Any]] = []
     for data in plan["data"]:
         if data in ("LAP", "UNI"):
-            found.append({"kind": "AU", "data": data, "exponent": 1.0, "alphas": plan["alphas"], "share": data})
+            common = {"kind": "AU", "data": data, "exponent": 1.0}
+            found.append({**common, "alphas": plan["alphas"], "share": data})
+            if data == "LAP":  # with more weight on the uniformity these have no lower bound
+                found.append({**common, "alphas": [0.5], "independent": True, "share": "other"})
         else:
             found += [
                 {"kind": "AU", "data": data, "exponent": p, "alphas": [0.5], "share": "tracks"} for p in (1.0, 2.0)
@@ -108,12 +123,12 @@ def cases(plan: Plan) -> Sequence[Case]:
     found.append({"kind": "supervised", "data": plan["data"][0], "share": "supervised"})
     whole = sum(SHARES[case["share"]] for case in found)
     for case in found:
-        many = case["share"] in ("LAP", "UNI")
+        many = case["share"] in ("LAP", "UNI", "other")
         case |= {"seeds": plan["seeds"] if many else plan["baseline_seeds"]}
         case |= {"seconds": plan["budget"] * SHARES[case.pop("share")] / whole}
         case |= {
             key: plan[key]
-            for key in ("steps", "batch_size", "network", "whole_grid", "workers", "dci_seeds", *COUNTS)
+            for key in ("steps", "batch_size", "width", "wide", "whole_grid", "workers", "dci_seeds", *COUNTS)
         }
     return found
 
@@ -178,12 +193,14 @@ def _score(score: Callable[..., dict[str, float]], row: Row, codes: np.ndarray, 
 def _train(grid: simulate.Sprites, **case: Any) -> tuple[Row, np.ndarray | None]:
     """The row of a stack, and the codes (737280, model, dimension) of its models where they are to be scored."""
     began = time.monotonic()
-    keys = ("kind", "data", "seeds", "steps", "batch_size", "seconds", "alphas", "exponent", "network")
+    keys = ("kind", "data", "seeds", "steps", "batch_size", "width", "wide", "seconds")
+    keys = (*keys, "alphas", "exponent", "independent")
     made = train_models(grid, **{key: case[key] for key in keys if key in case})
     for model in made.models:
         model["name"] = model.get("kind") or (
             "supervised" if case["kind"] == "supervised" else f"AU({model['alpha']:g}, {case['exponent']:g})"
         )
+        model["name"] += ", other negatives" if case.get("independent") else ""
     codes, counts = None, {key: case[key] for key in COUNTS}
     if case["data"] == "continuous tracks":
         draws = torch.Generator(grid.stamps.device).manual_seed(1)
@@ -198,7 +215,7 @@ def _train(grid: simulate.Sprites, **case: Any) -> tuple[Row, np.ndarray | None]
         for k, model in enumerate(made.models):
             model["scores"] = score_encoder(lambda factors, k=k: _encode(grid, made, factors, k), **counts)
     spent = round(time.monotonic() - began, 1)
-    said = {key: case[key] for key in ("kind", "data", "batch_size", "exponent") if key in case}
+    said = {key: case[key] for key in ("kind", "data", "batch_size", "exponent", "independent") if key in case}
     return {**said, "steps": made.steps, "models": made.models, "seconds": spent}, codes
 
 
@@ -222,6 +239,12 @@ def _table(result: Mapping[str, Any]) -> pd.DataFrame:
     )
 
 
+def _by_alpha(table: pd.DataFrame) -> pd.DataFrame:
+    """The models that differ in α alone, by data."""
+    alike = table["name"].str.startswith("AU") & ~table["name"].str.contains("other")
+    return table.loc[alike & table["data"].isin(["LAP", "UNI"])]
+
+
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add medians, the bars, and Spearman's correlation of each score with α, by data set."""
     table, found = _table(result), []
@@ -234,7 +257,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
             middle = float(np.median(values)) if len(values) else np.nan
             line[score] = [middle, float(np.abs(values - middle).mean())] if len(values) else None
         summary.append(line)
-    contrastive: Any = table[table["name"].str.startswith("AU") & table["data"].isin(["LAP", "UNI"])]
+    contrastive: Any = _by_alpha(table)
     for data, own in contrastive.groupby("data", sort=False):
         if own["alpha"].nunique() < 2:
             continue
@@ -294,8 +317,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Every score against α, for both kinds of pairs, a dot for each model; into axes only the first score."""
-    table = _table(result)
-    table = table.loc[table["name"].str.startswith("AU") & table["data"].isin(["LAP", "UNI"])]
+    table = _by_alpha(_table(result))
     scores = [name for name in SCORES if name in table]
     if ax is not None:
         return _panel(table, scores[0], ax)

@@ -29,7 +29,8 @@ def to_eights(x: Tensor, axes: int = 1) -> Tensor:
     >>> to_eights(torch.ones(3, 10), 2).shape
     torch.Size([8, 16])
     """
-    return pad(x, [part for k in range(1, axes + 1) for part in (0, -x.shape[-k] % EIGHT)])
+    missing = [part for k in range(1, axes + 1) for part in (0, -x.shape[-k] % EIGHT)]
+    return pad(x, missing) if any(missing) else x
 
 
 def in_half(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

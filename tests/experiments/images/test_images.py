@@ -8,7 +8,7 @@ import ascribo as asc
 from ascribo.networks.outputs import Box
 from experiments.images import scenes, sprites
 from experiments.images.augmentations import augment
-from experiments.images.pair_source import ImageSource, train_within
+from experiments.images.pair_source import ImageSource, train_within, with_statistics
 from experiments.images.sprite_models import SlowVAE, laplace_divergence, made_tracks
 from experiments.images.sprite_scores import SIZES, score_codes
 from experiments.shared.image_networks import TileVAE
@@ -144,12 +144,33 @@ def test_two_views_of_an_image_differ_and_stay_images():
     assert one.shape == x.shape and one.abs().max() <= 1 and not torch.allclose(one, two)
 
 
+def test_each_model_has_the_statistics_of_its_own_layers():
+    """Measured on one batch they are those of that batch: the embedding is that of training."""
+
+    def build():
+        layers = torch.nn.Conv2d(1, 4, 4, 4), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten()
+        return torch.nn.Sequential(*layers, torch.nn.Linear(1024, 2))
+
+    source = ImageSource(build, [0, 1], lambda *_: (), similarity=asc.Lp(1), together=False)  # type: ignore[arg-type]
+    parameters, images = source.initial(), GRID.draw(GRID.sample(400, 1))
+    with torch.no_grad():
+        trained = source.embed(parameters, images.expand(2, *images.shape))
+        embed = with_statistics(source, parameters, [images])
+        for k in (0, 1, 0):
+            assert (embed(images, k) - trained[k]).norm() < 1e-3 * trained[k].norm()
+        alone = embed(images[:1], 0)
+        torch.testing.assert_close(alone, embed(images, 0)[:1], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(embed(images, 0), embed(images, 1), atol=0.01)
+
+
 def test_sprites_in_short(tmp_path):
     result = sprites.run(tmp_path, quick=True, device="cpu", progress=False, data=("LAP",))
     shown = sprites.tables(result)
     assert (tmp_path / "sprites.png").exists() and len(shown) == 2
     models = [model for row in result["rows"] for model in row["models"]]
-    assert [model["name"] for model in models] == ["AU(0.5, 1)", "AU(0.99, 1)", "β-VAE", "SlowVAE", "supervised"]
+    names = ["AU(0.5, 1)", "AU(0.99, 1)", "AU(0.5, 1), other negatives", "β-VAE", "SlowVAE", "supervised"]
+    assert [model["name"] for model in models] == names
+    assert {one["models"] for one in result["uniformity"]} == {2}  # of all weights, with the same negatives
     assert all(0 <= model["scores"]["FactorVAE"] <= 1 for model in models)
     assert {"alignment", "uniformity"} <= models[0].keys()
 
@@ -199,5 +220,5 @@ def test_sprites_go_on_where_they_stopped(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(sprites, "_train", stopped)
     rows, there = sprites._rows(wanted, tmp_path, **how)
-    assert trained == ["AU", "supervised"] and there == 2
+    assert trained == ["AU", "AU", "supervised"] and there == 3
     assert all(0 <= model["scores"]["FactorVAE"] <= 1 for row in rows for model in row["models"])

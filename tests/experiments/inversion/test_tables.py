@@ -34,7 +34,9 @@ def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
 
 
 def test_more_latents(tmp_path):
-    small = dict(dims=[3], seeds=1, steps=60, batch_size=64, width=8, device="cpu", progress=False)
+    small = dict(
+        dims=[3], seeds=1, steps_per_latent=20, pieces=3, batch_size=64, width=8, device="cpu", progress=False
+    )
     result = dimensions.run(tmp_path, **small)
     (row,) = result["rows"]
     assert len(row["r2_of_pieces"]) == 3 and row["r2_of_pieces"][-1] == row["r2"] and row["r2"][0] > 0.5
