@@ -122,7 +122,7 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", default="benchmarks/results/inversion.json")
-    parser.add_argument("--models", type=int, default=8)
+    parser.add_argument("--models", type=int, default=16, help="in the stack (%(default)s)")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -5,6 +5,7 @@ A stack has a model for each seed, all of one architecture; each may weigh unifo
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,7 @@ class ImageSource:
                 self._modules.append(build())
         first = self._modules[0]
         self.names = [name for name, _ in first.named_parameters()]
-        self.module = (as_products(first) if together else first).to(self.device).train()
+        self.module = (as_products(first) if together else copy.deepcopy(first)).to(self.device).train()
         self._all = vmap(lambda own, x: functional_call(self.module, own, (x,)), randomness="error")
 
     @property

@@ -65,6 +65,15 @@ def test_normal_pairs_leave_a_rotation_open():
     assert not found.uniform and found.marginal_distance > 0.12 and "not uniform" in str(found)
 
 
+def test_agreement_that_no_theorem_explains_is_not_enough():
+    """Encoders that were trained alike may end alike; normal pairs without bounds hold no axes."""
+    z = RNG.normal(size=(3000, 4))
+    near = z + 0.1 * RNG.normal(size=z.shape)
+    found = identifiability([z, z[:, ::-1], -z], positives=[near, near[:, ::-1], -near])
+    assert found.mcc > 0.999 and found.chance < 0.05 and found.coordinates == "up to a linear map"
+    assert "no theorem says why" in str(found)
+
+
 def test_seeds_that_share_nothing_are_not_identified():
     z = RNG.normal(size=(3, 1000, 2))
     found = identifiability(z, positives=z + 0.1 * RNG.normal(size=z.shape))

@@ -13,6 +13,8 @@ truth:
   (1: Laplace, 2: normal, 3 and more: lighter tails), along the embedding's own axes and along those that are
   farthest from normal (independent component analysis). Where the first is 2 and the second is not, the pairs would
   identify the axes, and the model's similarity does not use it.
+  Seeds that agree on axes that no theorem holds may do so because they were trained alike; these coordinates are
+  not to be read one by one.
 - *Is the marginal uniform?* All theorems assume it, on the sphere or in a box. How far the distribution function of
   the embedding is from a uniform one, along the axes on which that would show.
 """
@@ -156,16 +158,17 @@ def identifiability(
     r2 = float(np.mean([held_out_r2(reference[i], reference[j]) for i, j in agreements]))
     mcc = float(np.mean([mean_correlation_coefficient(reference[i], reference[j]) for i, j in agreements]))
     chance = _share_of_rotations(mcc, dim, agreements, random_state) if dim > 1 else 0.0
-    if mcc >= LEAST_MCC and chance <= LEVEL:
-        coordinates = ONE_BY_ONE
-    else:
-        coordinates = LINEAR if r2 >= LEAST_R2 else NOTHING
+    agree = mcc >= LEAST_MCC and chance <= LEVEL
     steps = positive - reference
     own = float(np.median([fit_exponent(column) for seed in steps for column in seed.T]))
     turned = float(np.median([fit_exponent(column) for column in _independent(steps[0], random_state).T]))
     shape, distance = _marginal(reference, random_state)
     uniform = bool(distance <= FAR_FROM_UNIFORM + 1 / np.sqrt(reference.shape[1]))
+    held = _holds_axes(shape, own)
+    coordinates = ONE_BY_ONE if agree and held else LINEAR if r2 >= LEAST_R2 else NOTHING
     theorem = f"{_theorem(shape, own, turned)} {_of_the_marginal(uniform, distance)}"
+    if agree and not held:
+        theorem += " That seeds agree all the same may be due to their training: no theorem says why."
     if dim > 1 and mcc >= LEAST_MCC and chance > LEVEL:
         theorem += " More seeds are needed: in so few dimensions coordinates agree by chance."
     return Identifiability(coordinates, r2, mcc, chance, shape, own, turned, distance, uniform, theorem, seeds, dim)
@@ -304,6 +307,12 @@ def _of_the_marginal(uniform: bool, distance: float) -> str:
     if uniform:
         return f"The marginal is uniform as far as can be seen (within {distance:.2f}), as theory assumes."
     return f"The marginal is not uniform ({distance:.2f} away from it), which theory assumes."
+
+
+def _holds_axes(shape: str, own: float) -> bool:
+    """Whether a theorem could hold the axes: pairs that are not normal along them, or a box, which has corners."""
+    low, high = NORMAL
+    return shape == "box" or (shape != "sphere" and not low <= own <= high)
 
 
 def _theorem(shape: str, own: float, turned: float) -> str:
