@@ -38,3 +38,28 @@ def test_a_parameter_the_loss_does_not_see_has_gradient_zero():
     parameters = {"seen": torch.ones(2, requires_grad=True), "unseen": torch.ones(3, requires_grad=True)}
     seen, unseen = differentiate((2 * parameters["seen"]).sum(), parameters)
     assert seen.tolist() == [2, 2] and unseen.tolist() == [0, 0, 0]
+
+
+def test_an_offset_does_not_follow_rounding():
+    """Gradients of 1e-7: Adam makes full steps of them, but not for what only shifts an embedding. Those that count
+    move both."""
+    for size, moved in ((1e-7, False), (1e-2, True)):
+        weight, offset = torch.zeros(3), torch.zeros(3)
+        adam = Adam([weight, offset], torch.tensor(0.1), offsets=[1])
+        for _ in range(10):
+            adam.step([torch.full((3,), size), torch.full((3,), size)])
+        assert weight.abs().min() > 0.8
+        assert (offset.abs().min() > 0.8) == moved and (offset.abs().max() < 2e-3) != moved
+
+
+def test_a_recording_says_which_parameter_is_the_offset():
+    import ascribo as asc
+    from ascribo.model.fitting import prepare
+    from ascribo.training.recording_batches import RecordingSource
+
+    data, spaces = asc.simulate.box(0, observed=1, hidden=1, channels=(3, 3), steps=500), {"rest": asc.Time(dim=2)}
+    source = RecordingSource([prepare(data, spaces).problem], [0])
+    (name,) = source.offsets
+    assert source.initial()[name].shape == (1, 2)  # one number for each dimension of the embedding
+    window = prepare(data, spaces, encoder=asc.Convolution()).problem
+    assert RecordingSource([window], [0]).offsets == []

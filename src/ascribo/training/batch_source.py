@@ -33,6 +33,8 @@ class Source(Protocol):
     separable : whether the loss of some models can be computed without the others. If so, a batch indexed by a
         slice of models must be the batch of those models, and every parameter has one entry per model. A CPU then
         computes a large stack in parts that fit into its cache.
+    offsets : names of parameters that only shift the embedding, which a loss of distances does not see (`Adam`
+        says why). A source without such parameters need not have this attribute.
     """
 
     @property

@@ -88,6 +88,11 @@ class RecordingSource:
         """The spaces that are regressions."""
         return list(self._targets)
 
+    @property
+    def offsets(self) -> list[str]:
+        """See `Source`: what the last layer of an MLP adds."""
+        return [] if self.embedder.dense is None else [f"{self.embedder.dense.layers[-1]}.bias"]
+
     def initial(self) -> dict[str, Tensor]:
         """See `Source`."""
         return self.embedder.initial(self.problems[0].module, [seed for (seed,) in self.seeds])

@@ -44,7 +44,8 @@ class Steps(ABC):
         self.device = device = source.device
         self.parameters = {name: value.to(device).requires_grad_() for name, value in source.initial().items()}
         self.rate = torch.tensor(settings.learning_rate, device=device)
-        self.optimizer = Adam(self.parameters.values(), self.rate)
+        offsets = [k for k, name in enumerate(self.parameters) if name in getattr(source, "offsets", ())]
+        self.optimizer = Adam(self.parameters.values(), self.rate, offsets)
         models = len(source.seeds)
         some = max(1, REFERENCES_AT_ONCE // settings.batch_size)
         if device.type != "cpu" or not source.separable:
