@@ -155,7 +155,7 @@ def as_slice(rows: np.ndarray) -> slice | np.ndarray:
     (slice(3, 6, None), array([3, 5]))
     """
     a, b = int(rows[0]), int(rows[-1]) + 1
-    return slice(a, b) if b - a == len(rows) and (np.diff(rows) == 1).all() else rows
+    return slice(a, b) if b - a == len(rows) and (rows[1:] - rows[:-1] == 1).all() else rows
 
 
 def normal_scores(channels: np.ndarray) -> np.ndarray:
@@ -177,7 +177,7 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
         tied, half_ranks = _ties(columns.take(places))
         quantiles.reshape(-1)[tied] = normal[half_ranks]
         quantiles -= quantiles.mean(1, keepdims=True)
-        spread = quantiles.std(1, keepdims=True)
+        spread = np.sqrt(np.einsum("ct,ct->c", quantiles, quantiles)[:, None] / steps)
         quantiles /= np.where(spread > 0, spread, np.inf)
         columns.reshape(-1)[places] = quantiles
         out[:, part] = columns.T
@@ -226,7 +226,8 @@ def sorted_places(rows: np.ndarray) -> np.ndarray:
 
 def components(channels: np.ndarray, count: int) -> np.ndarray:
     """Leading principal components, standardised: (time, count) float32."""
-    few = channels[np.linspace(0, len(channels) - 1, min(len(channels), 20_000)).astype(int)]
+    most = 20_000
+    few = channels if len(channels) <= most else channels[np.linspace(0, len(channels) - 1, most).astype(int)]
     direction = leading_directions(few, count)[1][:, ::-1]
     return standardise(channels @ direction).astype(np.float32)
 

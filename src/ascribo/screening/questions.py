@@ -107,7 +107,9 @@ class Variable:
     def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
         """Smooth features of the values at some time steps: themselves and waves of them, or the labels."""
         own = self.values[rows]
-        return own if self.categorical else np.concatenate([own, waves(own, count, 0.5, high)], axis=1)
+        if self.categorical:
+            return own
+        return np.concatenate([own, waves(own, count, 0.5, high)], axis=1, dtype=np.float32)
 
     def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Features that any function of the values is made of, as far as possible.
@@ -125,7 +127,7 @@ class Variable:
             return self.functions(rows, count)
         own = self.values[rows]
         if not pairs:
-            return np.concatenate([own, hats(own[:, 0], knots[0])], axis=1)
+            return np.concatenate([own, hats(own[:, 0], knots[0])], axis=1, dtype=np.float32)
         cut = [own if columns == 2 else self.functions(rows, count)]
         for one, two in pairs:
             found = _products_of_hats(own[:, [one, two]], [knots[one], knots[two]])
@@ -134,7 +136,7 @@ class Variable:
                 whole = _products_of_hats(self.values[:, [one, two]], [knots[one], knots[two]])
                 self._visited[key] = np.flatnonzero(whole.any(0))
             cut.append(found[:, self._visited[key]])
-        return np.concatenate(cut, axis=1)
+        return np.concatenate(cut, axis=1, dtype=np.float32)
 
     def changing_functions(self, rows: np.ndarray, steps: int, count: int) -> np.ndarray:
         """The same, each times slow cosines of time: of which tuning that changes through the session is made."""
@@ -204,23 +206,20 @@ def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: lis
     out = scores.copy(order="K")
     every = max(1, len(scores) // ENOUGH)  # some time steps are enough for three weights
     small = 1e-3 * len(scores) / every * np.eye(len(DECAY_TIMES))
+    places = [(as_slice(rows), as_slice(index[rows])) for rows in blocks]
 
     def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
         past = averages(scores[:, part], DECAY_TIMES, first).transpose(2, 0, 1)  # (channel, decay time, time)
-        inside, products = [], []
-        for rows in blocks:
-            both = np.empty((len(past), len(DECAY_TIMES) + 1, len(rows)), np.float32)  # the past, and now
-            both[:, :-1] = past[:, :, as_slice(index[rows])]
-            both[:, -1] = scores[as_slice(rows), part].T
-            inside.append(both)
-            some = both[:, :, ::every]
-            products.append((some @ some.transpose(0, 2, 1)).astype(float))
-        total = np.sum(products, axis=0)
-        for rows, both, own in zip(blocks, inside, products, strict=True):
-            others = total - own
-            weights = np.linalg.solve(others[:, :-1, :-1] + small, others[:, :-1, -1:]).transpose(0, 2, 1)
-            out[as_slice(rows), part] = (both[:, -1:] - weights.astype(np.float32) @ both[:, :-1])[:, 0].T
+        now, left = scores[:, part].T, out[:, part].T
+        products = np.empty((len(blocks), len(past), len(DECAY_TIMES) + 1, len(DECAY_TIMES) + 1))
+        for (here, before), own in zip(places, products, strict=True):
+            some = np.concatenate([past[:, :, before][:, :, ::every], now[:, None, here][:, :, ::every]], axis=1)
+            own[:] = some @ some.transpose(0, 2, 1)
+        others = products.sum(0) - products
+        weights = np.linalg.solve(others[:, :, :-1, :-1] + small, others[:, :, :-1, -1:])
+        for (here, before), own in zip(places, weights.astype(np.float32).transpose(0, 1, 3, 2), strict=True):
+            left[:, here] -= (own @ past[:, :, before])[:, 0]
 
     in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
     return out
@@ -291,7 +290,7 @@ class Question:
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Functions of another space's values at present, and when channels respond to them."""
-        changing = [other.changing_functions(rows, len(self.first), self.count(6))] * other.wanders
+        changing = [other.changing_functions(rows, len(self.first), self.count(6))] if other.wanders else []
         late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
         return [other.fine_functions(rows, self.count(24)), *changing, *late]
 
@@ -359,4 +358,7 @@ def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
 
 
 def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return ((np.float32(0.5) * left)[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+    """Half of each column of the one times each of the other: (rows, products)."""
+    out = (np.float32(0.5) * left).repeat(right.shape[1], axis=1)
+    out *= np.tile(right, (1, left.shape[1]))
+    return out
