@@ -249,7 +249,24 @@ class Question:
 
     def parts(self, rows: np.ndarray) -> Parts:
         """All that the regressions are made of, at some time steps."""
-        given, past, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], [], []
+        given, past = self.given(rows), []
+        if self.history is not None:
+            flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
+            past += [flat, waves(flat, self.count(12), 0.1, 1.5)]
+            if self.space.innovation:  # what products with the channels' past, among the features, have of the past
+                given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
+            for other in self.others.values():
+                values = other.columns[rows]
+                given.append(_products(values, recent[:, :INTERACTING]))
+                joined = np.concatenate([values, recent[:, :6]], axis=1)
+                past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
+                past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
+        return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
+
+    def given(self, rows: np.ndarray) -> list[np.ndarray]:
+        """What is conditioned on but the past of the channels, at some time steps: drift, and functions of
+        variables."""
+        given, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], []
         around = [*dict.fromkeys((*AROUND, *self.space.late, *[self.reach] * (self.reach > 0)))]
         for other in self.others.values():
             given += self._functions(other, rows)
@@ -274,19 +291,7 @@ class Question:
                 given += [each.columns[self._past(rows, more)] for more in (1, 5)]
                 joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
-        given += self._clocks(rows)
-        if self.history is not None:
-            flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
-            past += [flat, waves(flat, self.count(12), 0.1, 1.5)]
-            if self.space.innovation:  # what products with the channels' past, among the features, have of the past
-                given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
-            for other in self.others.values():
-                values = other.columns[rows]
-                given.append(_products(values, recent[:, :INTERACTING]))
-                joined = np.concatenate([values, recent[:, :6]], axis=1)
-                past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
-                past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
-        return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
+        return given + self._clocks(rows)
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Functions of another space's values at present, and when channels respond to them."""

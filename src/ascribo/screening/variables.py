@@ -162,10 +162,9 @@ def _has_innovation(own: Variable, rows: np.ndarray, first: np.ndarray) -> bool:
     alone = Question(own, {}, None, np.zeros((len(values), 1), np.float32), first, first)
 
     def parts(some: np.ndarray) -> Parts:
-        given = alone.parts(some)
-        return put_together([given.x[:, : given.widths[0]]], [], [values[some]], values[some][:, :1])
+        return put_together(alone.given(some), [], [values[some]], values[some][:, :1])
 
-    sums = block_sums(parts, np.array_split(rows, BLOCKS))
+    sums = block_sums(parts, np.array_split(rows, 2))
     left, total = np.trace(residual_products(sums)), sum(np.trace(each) for each in sums.ff)
     left /= max(1 - len(sums.zz[0]) / sums.steps, 0.2)  # what so many features tell by chance
     change = np.square(values[rows] - values[own.past[rows]]).sum()
