@@ -153,9 +153,9 @@ def hidden_components(scores: np.ndarray, values: Mapping[str, np.ndarray]) -> H
     known = [np.ones((len(few), 1)), trend(few, len(scores), 10)]
     for value in values.values():
         known += [value[few], waves(value[few], 12, 0.5, 4.0)]
-    design, y = np.concatenate(known, axis=1), scores[few].astype(float)
-    gram = design.T @ design + 1e-4 * len(few) * np.eye(design.shape[1])
-    left = y - design @ np.linalg.solve(gram, design.T @ y)
+    design, y = np.concatenate(known, axis=1, dtype=np.float32), scores[few]
+    gram = design.T @ design + np.float32(1e-4 * len(few)) * np.eye(design.shape[1])
+    left = y - design @ np.linalg.solve(gram, design.T @ y).astype(np.float32)
     total, direction = leading_directions(left, 2)
     return Hidden(direction, np.square(direction) @ total / len(few))
 

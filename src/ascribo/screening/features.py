@@ -29,7 +29,7 @@ __all__ = [
     "waves",
 ]
 
-CHANNELS_AT_ONCE = 16
+CHANNELS_AT_ONCE = 8
 """Channels that are ranked together: their values lie beside each other in memory."""
 ALL_DIRECTIONS = 1_500
 """Channels up to which all principal components are computed, when some are asked for."""
@@ -204,8 +204,9 @@ def _ties(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def sorted_places(rows: np.ndarray) -> np.ndarray:
     """The places of each row's numbers in their order, equal ones as they come: `rows.take(...)` has sorted rows.
 
-    Numpy sorts whole numbers of 16 bits by counting. So floating point numbers are sorted by their last 16 bits,
-    then by those before, and so on, in a fraction of the time that comparing them takes.
+    Numpy sorts whole numbers of 64 bits many at a time, but not their places. So the bits of the floating point
+    numbers, 32 of them, are put before their places in one whole number each; of double precision the last 32 come
+    first, then those before.
 
     >>> sorted_places(np.array([[2.0, -1.0, 0.5, -1.0], [0.0, 3.0, 1.0, 2.0]]))
     array([[1, 3, 2, 0],
@@ -216,11 +217,17 @@ def sorted_places(rows: np.ndarray) -> np.ndarray:
     bits ^= (bits >> (8 * whole.itemsize - 1)) & np.iinfo(whole).max  # negative numbers are turned round
     bits ^= np.iinfo(whole).min  # and come first
     of_row = np.arange(0, rows.size, rows.shape[1])[:, None]
-    places = np.argsort(bits.astype(np.uint16), axis=1, kind="stable") + of_row
-    for shift in range(16, 8 * whole.itemsize, 16):
-        digits = (bits >> shift).astype(np.uint16)
-        again = np.argsort(digits.take(places), axis=1, kind="stable") + of_row
-        places = places.take(again)
+    order, places = np.arange(rows.shape[1], dtype=np.uint64), None
+    for shift in range(0, 8 * whole.itemsize, 32):
+        digits = (bits >> shift).astype(np.uint32)
+        keys = (digits if places is None else digits.take(places)).astype(np.uint64)
+        keys <<= np.uint64(32)
+        keys |= order
+        keys.sort(axis=1)
+        keys &= np.uint64(2**32 - 1)
+        again = keys.view(np.int64)
+        again += of_row
+        places = again if places is None else places.take(again)
     return places
 
 
@@ -229,7 +236,7 @@ def components(channels: np.ndarray, count: int) -> np.ndarray:
     most = 20_000
     few = channels if len(channels) <= most else channels[np.linspace(0, len(channels) - 1, most).astype(int)]
     direction = leading_directions(few, count)[1][:, ::-1]
-    return standardise(channels @ direction).astype(np.float32)
+    return standardise((direction.T @ channels.T).T).astype(np.float32)  # a component's time steps beside each other
 
 
 def leading_directions(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
