@@ -177,7 +177,7 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
         tied, half_ranks = _ties(columns.take(places))
         quantiles.reshape(-1)[tied] = normal[half_ranks]
         quantiles -= quantiles.mean(1, keepdims=True)
-        spread = np.sqrt(np.einsum("ct,ct->c", quantiles, quantiles)[:, None] / steps)
+        spread = np.sqrt(np.square(quantiles).mean(1, keepdims=True))
         quantiles /= np.where(spread > 0, spread, np.inf)
         columns.reshape(-1)[places] = quantiles
         out[:, part] = columns.T
@@ -217,17 +217,18 @@ def sorted_places(rows: np.ndarray) -> np.ndarray:
     bits ^= (bits >> (8 * whole.itemsize - 1)) & np.iinfo(whole).max  # negative numbers are turned round
     bits ^= np.iinfo(whole).min  # and come first
     of_row = np.arange(0, rows.size, rows.shape[1])[:, None]
-    order, places = np.arange(rows.shape[1], dtype=np.uint64), None
-    for shift in range(0, 8 * whole.itemsize, 32):
-        digits = (bits >> shift).astype(np.uint32)
-        keys = (digits if places is None else digits.take(places)).astype(np.uint64)
-        keys <<= np.uint64(32)
+    order = np.arange(rows.shape[1], dtype=np.uint64)
+
+    def ordered(digits: np.ndarray) -> np.ndarray:
+        keys = digits.astype(np.uint64) << np.uint64(32)
         keys |= order
         keys.sort(axis=1)
         keys &= np.uint64(2**32 - 1)
-        again = keys.view(np.int64)
-        again += of_row
-        places = again if places is None else places.take(again)
+        return keys.view(np.int64) + of_row
+
+    places = ordered(bits.astype(np.uint32))
+    for shift in range(32, 8 * whole.itemsize, 32):
+        places = places.take(ordered((bits >> shift).astype(np.uint32).take(places)))
     return places
 
 
@@ -236,7 +237,8 @@ def components(channels: np.ndarray, count: int) -> np.ndarray:
     most = 20_000
     few = channels if len(channels) <= most else channels[np.linspace(0, len(channels) - 1, most).astype(int)]
     direction = leading_directions(few, count)[1][:, ::-1]
-    return standardise((direction.T @ channels.T).T).astype(np.float32)  # a component's time steps beside each other
+    beside = direction.T @ channels.T  # a component's time steps lie beside each other
+    return standardise(beside.T).astype(np.float32)
 
 
 def leading_directions(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

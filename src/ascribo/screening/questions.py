@@ -82,6 +82,7 @@ class Variable:
     wanders: bool = False
     late: tuple[int, ...] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    _knots_of: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
         """The values, or as many random mixtures of them as `most` if there are more."""
@@ -104,6 +105,13 @@ class Variable:
     def _quantiles(self) -> np.ndarray:
         return np.quantile(self.values, np.linspace(0, 1, 241), axis=0)
 
+    def _knots(self, number: int) -> list[np.ndarray]:
+        """So many quantiles of each column, or fewer where they are the same."""
+        if number not in self._knots_of:
+            few = np.linspace(0, 240, number).astype(int)
+            self._knots_of[number] = [np.unique(each[few]) for each in self._quantiles.T]
+        return self._knots_of[number]
+
     def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
         """Smooth features of the values at some time steps: themselves and waves of them, or the labels."""
         own = self.values[rows]
@@ -121,8 +129,7 @@ class Variable:
         if self.categorical or columns > MOST_PAIRED:
             return self.functions(rows, count)
         pairs = list(combinations(range(columns), 2))
-        pieces = int(np.sqrt(6 * count / len(pairs))) if pairs else 2 * count
-        knots = [np.unique(each[np.linspace(0, 240, pieces).astype(int)]) for each in self._quantiles.T]
+        knots = self._knots(int(np.sqrt(6 * count / len(pairs))) if pairs else 2 * count)
         if min(map(len, knots)) < 3:
             return self.functions(rows, count)
         own = self.values[rows]

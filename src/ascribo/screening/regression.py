@@ -293,7 +293,12 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
 
 
 def _fit_noise(
-    totals: Mapping[str, np.ndarray], factor, penalty: np.ndarray, own: np.ndarray, mix: np.ndarray, turn: np.ndarray
+    totals: Mapping[str, np.ndarray],
+    factor,
+    penalty: np.ndarray,
+    own: np.ndarray,
+    mix: np.ndarray,
+    turn: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The same fits of columns of noise, for the channels of a class.
 
