@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "ORACLES", "QUICK", "Truth", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-FULL = {"data_seeds": range(10, 20), "dim": 6, "length": 1_000, "snr": 3.0, "draws": 399}
+FULL = {"data_seeds": range(10, 20), "dim": 6, "length": 1_000, "snr": 3.0, "draws": 199}
 """Recordings (the first five are those of the experiment `samples`); draws of observed latents for p."""
 QUICK = {"data_seeds": range(10, 12), "draws": 99}
 STEP = 0.1

@@ -101,7 +101,8 @@ def test_short_recordings_have_more_blocks_where_what_is_new_is_soon_over():
         variable = Variable(np.arange(steps)[:, None] * 1.0, False, earlier(first, lag), lag, innovation)
         return [len(rows) for rows in split_blocks(variable, np.ones(steps, bool), first, "a", [])]
 
-    assert len(blocks(1_000, 3)) == 40 and min(blocks(1_000, 3)) >= 25
-    assert len(blocks(1_000, 5)) == 25 and min(blocks(1_000, 5)) >= 8 * 5
-    for usual in (blocks(1_000, 45), blocks(10_000, 3), blocks(1_000, 3, innovation=False)):
+    assert len(blocks(1_000, 3)) == 60 and min(blocks(1_000, 3)) >= 16
+    assert len(blocks(1_000, 8)) == 25 and min(blocks(1_000, 8)) >= 5 * 8
+    assert len(blocks(400, 1)) == 16
+    for usual in (blocks(500, 45), blocks(1_000, 45), blocks(10_000, 3), blocks(1_000, 3, innovation=False)):
         assert len(usual) == 20

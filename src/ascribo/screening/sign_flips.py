@@ -39,12 +39,12 @@ def _signs(flips: int, blocks: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).choice(np.array([-1.0, 1.0], dtype=np.float32), (flips, blocks))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _products(start: int, end: int, flips: int, blocks: int, seed: int) -> np.ndarray:
     """Products of the signs of any two blocks, some of `flips` times: (end - start, pairs of blocks)."""
-    signs = _signs(flips, blocks, seed)[start:end]
+    signs = np.ascontiguousarray(_signs(flips, blocks, seed)[start:end].T)  # whose rows are copied fast
     rows, columns = np.triu_indices(blocks, 1)
-    return signs[:, rows] * signs[:, columns]
+    return (signs[rows] * signs[columns]).T
 
 
 def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) -> np.ndarray:
