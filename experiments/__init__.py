@@ -59,6 +59,9 @@ EXPERIMENTS = {
     "situations": Entry(
         "validation.situations", "screening where tests of tuning go wrong, beside a cross-validated GLM"
     ),
+    "short-recordings": Entry(
+        "validation.short_recordings", "screening of 1,000 time steps beside tests that know what it was made from"
+    ),
     "ablation": Entry(
         "validation.ablation", "what the embedding adds to calls for known variables: trained, untrained, none"
     ),

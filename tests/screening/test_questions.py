@@ -6,7 +6,7 @@ from scipy import signal
 from ascribo.data.segments import segment_bounds
 from ascribo.screening.features import averages, earlier, normal_scores, standardise
 from ascribo.screening.questions import FAR, Question, Variable, channel_history, path_tells, run_starts
-from ascribo.screening.variables import make_variable
+from ascribo.screening.variables import make_variable, split_blocks
 
 
 def test_no_lag_and_no_average_crosses_an_edge():
@@ -93,3 +93,16 @@ def test_the_past_of_a_short_recording_lies_near():
     walk = standardise(np.cumsum(np.random.default_rng(0).normal(size=(4_000, 1)), axis=0))
     lags = [make_variable(walk[:n], False, False, np.zeros(n, int), np.ones(n, bool)).lag for n in (1_000, 2_000)]
     assert lags == [3, 6]  # blocks last 16 times as long
+
+
+def test_short_recordings_have_more_blocks_where_what_is_new_is_soon_over():
+    def blocks(steps, lag, innovation=True):
+        first = np.zeros(steps, int)
+        variable = Variable(np.arange(steps)[:, None] * 1.0, False, earlier(first, lag), lag, innovation)
+        return [len(rows) for rows in split_blocks(variable, np.ones(steps, bool), first, "a", [])]
+
+    assert len(blocks(1_000, 3)) == 60 and min(blocks(1_000, 3)) >= 16
+    assert len(blocks(1_000, 8)) == 25 and min(blocks(1_000, 8)) >= 5 * 8
+    assert len(blocks(400, 1)) == 16
+    for usual in (blocks(500, 45), blocks(1_000, 45), blocks(10_000, 3), blocks(1_000, 3, innovation=False)):
+        assert len(usual) == 20

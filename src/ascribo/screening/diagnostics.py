@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
-from scipy import spatial, stats
+from scipy import spatial, special, stats
 
 from ..support.compute import in_threads
 from .features import leading_directions, trend, waves
@@ -153,9 +153,9 @@ def hidden_components(scores: np.ndarray, values: Mapping[str, np.ndarray]) -> H
     known = [np.ones((len(few), 1)), trend(few, len(scores), 10)]
     for value in values.values():
         known += [value[few], waves(value[few], 12, 0.5, 4.0)]
-    design, y = np.concatenate(known, axis=1), scores[few].astype(float)
-    gram = design.T @ design + 1e-4 * len(few) * np.eye(design.shape[1])
-    left = y - design @ np.linalg.solve(gram, design.T @ y)
+    design, y = np.concatenate(known, axis=1, dtype=np.float32), scores[few]
+    gram = design.T @ design + np.float32(1e-4 * len(few)) * np.eye(design.shape[1])
+    left = y - design @ np.linalg.solve(gram, design.T @ y).astype(np.float32)
     total, direction = leading_directions(left, 2)
     return Hidden(direction, np.square(direction) @ total / len(few))
 
@@ -190,7 +190,7 @@ def moves_with_hidden(
     slopes = np.linalg.lstsq(moved.T @ moved, moved.T @ (scores[few] - scores[back]), rcond=None)[0]
     slopes = slopes[: change[name].shape[1]]
     common = np.square(slopes @ hidden.loadings).sum(1) / np.maximum(np.square(slopes).sum(1), 1e-300)
-    p = stats.f.sf(common / 2 / ((1 - common) / (channels - 2)), 2, channels - 2)
+    p = special.fdtrc(2, channels - 2, common / 2 / ((1 - common) / (channels - 2)))
     return bool(p.min() * len(p) < SLOPES_ALIKE)
 
 
@@ -216,7 +216,7 @@ def tuning_changes(functions: np.ndarray, changing: np.ndarray, scores: np.ndarr
             fit = np.linalg.solve(G[fitted].sum(0) + 1e-3 * len(steps) * np.eye(width), c[fitted].sum(0))
             gains[other] += sign * (fit * (G[other] @ fit - 2 * c[other])).sum(1)
     error = gains.std(0, ddof=1) / np.sqrt(BLOCKS)
-    p = stats.t.sf(gains.mean(0) / np.maximum(error, 1e-12), BLOCKS - 1)
+    p = special.stdtr(BLOCKS - 1, -gains.mean(0) / np.maximum(error, 1e-12))
     return bool(p.min() * len(p) < CHANGED)
 
 

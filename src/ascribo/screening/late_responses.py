@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .features import trend
 from .questions import Variable, epoch_clock
@@ -122,4 +122,4 @@ def _together(gains: np.ndarray) -> np.ndarray:
 def _p(gains: np.ndarray) -> np.ndarray:
     """p of a t-test that the mean over blocks is above zero. gains : (block, ...)."""
     error = gains.std(0, ddof=1) / np.sqrt(len(gains))
-    return stats.t.sf(gains.mean(0) / np.maximum(error, 1e-12), len(gains) - 1)
+    return special.stdtr(len(gains) - 1, -gains.mean(0) / np.maximum(error, 1e-12))

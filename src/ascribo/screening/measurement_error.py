@@ -26,20 +26,19 @@ def measurement_noise(values: np.ndarray, first: np.ndarray) -> np.ndarray:
 
     values : (time, k), standardised. first : first step of each step's epoch.
     """
-    change = np.diff(values, axis=0)
-    usual = np.median(np.abs(change), axis=0) / 0.6745
-    usual = np.where(usual > 0, usual, change.std(0))
-    change = np.clip(change, -4 * usual, 4 * usual)
-    inside = np.diff(first) == 0
-    change[~inside] = 0
+    change = np.diff(np.ascontiguousarray(values.T), axis=1)
+    usual = np.median(np.abs(change), axis=1) / 0.6745
+    usual = np.where(usual > 0, usual, change.std(1))
+    change = np.clip(change, -4 * usual[:, None], 4 * usual[:, None])
+    change[:, np.diff(first) != 0] = 0
 
     def turning(lag: int) -> tuple[np.ndarray, np.ndarray]:
-        pairs = -change[lag:] * change[:-lag]
-        return pairs.mean(0), pairs.std(0) / np.sqrt(len(pairs))
+        pairs = -change[:, lag:] * change[:, :-lag]
+        return pairs.mean(1), pairs.std(1) / np.sqrt(pairs.shape[1])
 
     (one, error), (two, _), (three, _) = turning(1), turning(2), turning(3)
     beyond = np.maximum(np.abs(two), np.abs(three))
-    quiet = np.mean(change == 0, axis=0) < 0.5  # a variable that mostly stands still has no white noise
+    quiet = np.mean(change == 0, axis=1) < 0.5  # a variable that mostly stands still has no white noise
     found = (one > CERTAIN * error) & (one > 4 * beyond) & (one > LEAST) & (one < MOST) & quiet
     return np.where(found, one, 0.0)
 

@@ -10,7 +10,7 @@ from .space_tests import most_time_steps
 
 __all__ = ["screening_needs"]
 
-FIXED = 30_000_000
+FIXED = 90_000_000
 LABELS = 40
 
 

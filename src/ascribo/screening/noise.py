@@ -11,9 +11,9 @@ them whose residuals have its residual's autocovariance.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
-from scipy import optimize
 
 from .regression import Parts, Residuals
 
@@ -57,7 +57,7 @@ def sizes_of_blocks(
     left : what the fits leave. parts : see `block_sums`. noise : see `noise_columns`.
     """
     ours, theirs = _autocovariances(left, parts, blocks, noise)
-    share = np.stack([optimize.nnls(theirs, column)[0] for column in ours.T])  # (channel, length)
+    share = _mixtures(theirs, ours).T  # (channel, length)
     share[share.sum(1) == 0, 0] = 1.0  # nothing is left of these channels
     size = np.empty((len(left.whitening), len(share)))
     for fitted in left.noise:
@@ -65,6 +65,27 @@ def sizes_of_blocks(
         whole /= whole[:, :1]  # which is 1 for white noise, and all kinds are sums of the same signs
         size[:, fitted.channels] = np.sqrt((within @ own) / np.maximum(whole @ own, 1e-30))
     return size
+
+
+def _mixtures(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
+    """Weights of parts, (n, k), none below zero, whose sums are nearest to each of some wholes, (n, m): (k, m).
+
+    All choices of a few parts are fitted, and the nearest without weights below zero is taken.
+
+    >>> _mixtures(np.eye(2), np.array([[1.0, 1.0], [2.0, -1.0]]))
+    array([[1., 1.],
+           [2., 0.]])
+    """
+    weights, nearest = np.zeros((parts.shape[1], wholes.shape[1])), np.square(wholes).sum(0)
+    for number in range(1, parts.shape[1] + 1):
+        for some in combinations(range(parts.shape[1]), number):
+            fit = np.linalg.lstsq(parts[:, some], wholes, rcond=None)[0]
+            error = np.square(wholes - parts[:, some] @ fit).sum(0)
+            nearer = (fit >= 0).all(0) & (error < nearest)
+            nearest[nearer] = error[nearer]
+            weights[:, nearer] = 0
+            weights[np.ix_(some, nearer)] = fit[:, nearer]
+    return weights
 
 
 def _by_length(columns: np.ndarray) -> np.ndarray:

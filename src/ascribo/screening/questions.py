@@ -82,6 +82,7 @@ class Variable:
     wanders: bool = False
     late: tuple[int, ...] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    _knots_of: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
         """The values, or as many random mixtures of them as `most` if there are more."""
@@ -104,10 +105,19 @@ class Variable:
     def _quantiles(self) -> np.ndarray:
         return np.quantile(self.values, np.linspace(0, 1, 241), axis=0)
 
+    def _knots(self, number: int) -> list[np.ndarray]:
+        """So many quantiles of each column, or fewer where they are the same."""
+        if number not in self._knots_of:
+            few = np.linspace(0, 240, number).astype(int)
+            self._knots_of[number] = [np.unique(each[few]) for each in self._quantiles.T]
+        return self._knots_of[number]
+
     def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
         """Smooth features of the values at some time steps: themselves and waves of them, or the labels."""
         own = self.values[rows]
-        return own if self.categorical else np.concatenate([own, waves(own, count, 0.5, high)], axis=1)
+        if self.categorical:
+            return own
+        return np.concatenate([own, waves(own, count, 0.5, high)], axis=1, dtype=np.float32)
 
     def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Features that any function of the values is made of, as far as possible.
@@ -119,13 +129,12 @@ class Variable:
         if self.categorical or columns > MOST_PAIRED:
             return self.functions(rows, count)
         pairs = list(combinations(range(columns), 2))
-        pieces = int(np.sqrt(6 * count / len(pairs))) if pairs else 2 * count
-        knots = [np.unique(each[np.linspace(0, 240, pieces).astype(int)]) for each in self._quantiles.T]
+        knots = self._knots(int(np.sqrt(6 * count / len(pairs))) if pairs else 2 * count)
         if min(map(len, knots)) < 3:
             return self.functions(rows, count)
         own = self.values[rows]
         if not pairs:
-            return np.concatenate([own, hats(own[:, 0], knots[0])], axis=1)
+            return np.concatenate([own, hats(own[:, 0], knots[0])], axis=1, dtype=np.float32)
         cut = [own if columns == 2 else self.functions(rows, count)]
         for one, two in pairs:
             found = _products_of_hats(own[:, [one, two]], [knots[one], knots[two]])
@@ -134,7 +143,7 @@ class Variable:
                 whole = _products_of_hats(self.values[:, [one, two]], [knots[one], knots[two]])
                 self._visited[key] = np.flatnonzero(whole.any(0))
             cut.append(found[:, self._visited[key]])
-        return np.concatenate(cut, axis=1)
+        return np.concatenate(cut, axis=1, dtype=np.float32)
 
     def changing_functions(self, rows: np.ndarray, steps: int, count: int) -> np.ndarray:
         """The same, each times slow cosines of time: of which tuning that changes through the session is made."""
@@ -204,23 +213,20 @@ def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: lis
     out = scores.copy(order="K")
     every = max(1, len(scores) // ENOUGH)  # some time steps are enough for three weights
     small = 1e-3 * len(scores) / every * np.eye(len(DECAY_TIMES))
+    places = [(as_slice(rows), as_slice(index[rows])) for rows in blocks]
 
     def fit(a: int) -> None:
         part = slice(a, a + CHANNELS_AT_ONCE)
         past = averages(scores[:, part], DECAY_TIMES, first).transpose(2, 0, 1)  # (channel, decay time, time)
-        inside, products = [], []
-        for rows in blocks:
-            both = np.empty((len(past), len(DECAY_TIMES) + 1, len(rows)), np.float32)  # the past, and now
-            both[:, :-1] = past[:, :, as_slice(index[rows])]
-            both[:, -1] = scores[as_slice(rows), part].T
-            inside.append(both)
-            some = both[:, :, ::every]
-            products.append((some @ some.transpose(0, 2, 1)).astype(float))
-        total = np.sum(products, axis=0)
-        for rows, both, own in zip(blocks, inside, products, strict=True):
-            others = total - own
-            weights = np.linalg.solve(others[:, :-1, :-1] + small, others[:, :-1, -1:]).transpose(0, 2, 1)
-            out[as_slice(rows), part] = (both[:, -1:] - weights.astype(np.float32) @ both[:, :-1])[:, 0].T
+        now, left = scores[:, part].T, out[:, part].T
+        products = np.empty((len(blocks), len(past), len(DECAY_TIMES) + 1, len(DECAY_TIMES) + 1))
+        for (here, before), own in zip(places, products, strict=True):
+            some = np.concatenate([past[:, :, before][:, :, ::every], now[:, None, here][:, :, ::every]], axis=1)
+            own[:] = some @ some.transpose(0, 2, 1)
+        others = products.sum(0) - products
+        weights = np.linalg.solve(others[:, :, :-1, :-1] + small, others[:, :, :-1, -1:])
+        for (here, before), own in zip(places, weights.astype(np.float32).transpose(0, 1, 3, 2), strict=True):
+            left[:, here] -= (own @ past[:, :, before])[:, 0]
 
     in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
     return out
@@ -250,7 +256,24 @@ class Question:
 
     def parts(self, rows: np.ndarray) -> Parts:
         """All that the regressions are made of, at some time steps."""
-        given, past, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], [], []
+        given, past = self.given(rows), []
+        if self.history is not None:
+            flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
+            past += [flat, waves(flat, self.count(12), 0.1, 1.5)]
+            if self.space.innovation:  # what products with the channels' past, among the features, have of the past
+                given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
+            for other in self.others.values():
+                values = other.columns[rows]
+                given.append(_products(values, recent[:, :INTERACTING]))
+                joined = np.concatenate([values, recent[:, :6]], axis=1)
+                past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
+                past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
+        return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
+
+    def given(self, rows: np.ndarray) -> list[np.ndarray]:
+        """What is conditioned on but the past of the channels, at some time steps: drift, and functions of
+        variables."""
+        given, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], []
         around = [*dict.fromkeys((*AROUND, *self.space.late, *[self.reach] * (self.reach > 0)))]
         for other in self.others.values():
             given += self._functions(other, rows)
@@ -275,23 +298,11 @@ class Question:
                 given += [each.columns[self._past(rows, more)] for more in (1, 5)]
                 joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
-        given += self._clocks(rows)
-        if self.history is not None:
-            flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
-            past += [flat, waves(flat, self.count(12), 0.1, 1.5)]
-            if self.space.innovation:  # what products with the channels' past, among the features, have of the past
-                given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
-            for other in self.others.values():
-                values = other.columns[rows]
-                given.append(_products(values, recent[:, :INTERACTING]))
-                joined = np.concatenate([values, recent[:, :6]], axis=1)
-                past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
-                past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
-        return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
+        return given + self._clocks(rows)
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Functions of another space's values at present, and when channels respond to them."""
-        changing = [other.changing_functions(rows, len(self.first), self.count(6))] * other.wanders
+        changing = [other.changing_functions(rows, len(self.first), self.count(6))] if other.wanders else []
         late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
         return [other.fine_functions(rows, self.count(24)), *changing, *late]
 
@@ -359,4 +370,7 @@ def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
 
 
 def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return ((np.float32(0.5) * left)[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+    """Half of each column of the one times each of the other: (rows, products)."""
+    out = (np.float32(0.5) * left).repeat(right.shape[1], axis=1)
+    out *= np.tile(right, (1, left.shape[1]))
+    return out

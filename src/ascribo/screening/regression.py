@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -56,6 +57,17 @@ class Sums:
     yy: np.ndarray
     steps: int
     history: np.ndarray
+
+    @cached_property
+    def halves(self) -> list[dict[str, np.ndarray]]:
+        """zz, zf and zy, summed over every other block, and over those between."""
+        return [{name: _total(getattr(self, name)[k::2]) for name in ("zz", "zf", "zy")} for k in range(2)]
+
+    def total(self, name: str) -> np.ndarray:
+        """One of them, zz or another, summed over all blocks."""
+        if name in self.halves[0]:
+            return self.halves[0][name] + self.halves[1][name]
+        return _total(getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -153,13 +165,8 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
     variables; certain says by how many standard errors (over blocks) it is above zero.
     """
     number, width = len(sums.zz), sums.zf[0].shape[1]
-    half = np.arange(number) % 2
-    fitted = [np.flatnonzero(half == k) for k in range(2)]
-    zz = [_total(sums.zz, blocks, np.float32) for blocks in fitted]  # only the best is looked for
-    zt = [
-        np.concatenate([_total(sums.zf, blocks, np.float32), _total(sums.zy, blocks, np.float32)], axis=1)
-        for blocks in fitted
-    ]
+    zz = [half["zz"] for half in sums.halves]  # in single precision: only the best is looked for
+    zt = [np.concatenate([half["zf"], half["zy"]], axis=1) for half in sums.halves]
 
     def fit(k: int) -> tuple[np.ndarray, np.ndarray]:
         """For each penalty weights of the first columns, the last of them without the channels' past, and the
@@ -179,18 +186,20 @@ def choose_penalties(sums: Sums, columns: int) -> Penalties:
         weights, errors = [], []
         for penalty in PENALTIES:
             w = _solve(_factor(left.copy(), np.full(len(left), sums.steps * penalty)), right)
-            errors.append((w * (Q @ w + 2 * linear)).sum(0, dtype=float))
+            errors.append(np.einsum("pt,pt->t", w, Q @ w + 2 * linear).astype(float))
             w = w[:, :columns]
             weights.append(np.concatenate([U[:, :columns] - K @ w, w]))
         weights.append(np.concatenate([U[:, :columns], np.zeros((len(left), columns), np.float32)]))
-        return np.stack(weights), np.stack(errors)
+        return np.concatenate(weights, axis=1), np.stack(errors)
 
     (one, errors), (two, more) = in_threads(fit, range(2))
-    errors, first = errors + more, (one, two)  # first : (candidate, p, column) of each half
+    errors, first = errors + more, (one, two)  # first : (p, candidate and column) of each half
     by_block = np.empty((len(PENALTIES) + 1, number))
     for b in range(number):
-        weights = first[1 - half[b]]
-        by_block[:, b] = (weights * (sums.zz[b] @ weights - 2 * sums.zf[b][:, :columns])).sum((1, 2))
+        weights = first[1 - b % 2]
+        goal = np.tile(sums.zf[b][:, :columns], len(by_block))
+        error = (weights * (sums.zz[b] @ weights - 2 * goal)).sum(0, dtype=float)
+        by_block[:, b] = error.reshape(len(by_block), -1).sum(1)
     gains = by_block[-1] - by_block[by_block[:-1].sum(1).argmin()]
     total = sum(np.trace(each[:columns, :columns], dtype=float) for each in sums.ff) + by_block[-1].sum()
     return Penalties(
@@ -253,7 +262,8 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     Products are those of features from which the fit of the channels has been taken too: then what the channels'
     fit gets wrong by chance has no effect on the products over all time.
     """
-    zz, zf, zy, ff = (_total(each) for each in (sums.zz, sums.zf, sums.zy, sums.ff))
+    totals = {name: sums.total(name) for name in ("zz", "zf", "zy", "ff", "zn", "fn")}
+    zz, zf, zy, ff = (totals[name].astype(float) for name in ("zz", "zf", "zy", "ff"))
     classes = {float(c): np.flatnonzero(penalties.of_channels == c) for c in np.unique(penalties.of_channels)}
     factors = {c: _factor(zz.copy(), _penalty(sums, c)) for c in {penalties.of_features, *classes}}
     wf = _solve(factors[penalties.of_features], zf)
@@ -261,65 +271,84 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     variance, direction = np.linalg.eigh((ff - wf.T @ (zf + rf)) / sums.steps)
     variance = np.maximum(variance, 0)
     whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
-    of_channels, of_features = np.empty(zy.shape, np.float32), []
+    random = direction.T @ np.random.default_rng(0).standard_normal((len(ff), MIXTURES))  # whatever the signs
+    mix = np.concatenate([each @ random for each in whitening], axis=1, dtype=np.float32)  # (f, mixture)
+    turn = np.concatenate(whitening, axis=1, dtype=np.float32)
+    of_channels, of_features, noise = np.empty(zy.shape, np.float32), [], []
     for c, mine in classes.items():
         of_channels[:, mine] = _solve(factors[c], zy[:, mine])
         of_features.append((mine, wf + _solve(factors[c], rf)))
-    single = [weights.astype(np.float32) for _, weights in of_features]
-
-    def products(b: int) -> np.ndarray:
-        left = sums.zy[b] - sums.zz[b] @ of_channels
-        out = sums.fy[b] - sums.zf[b].T @ of_channels
-        for mine, weights in zip(classes.values(), single, strict=True):
-            out[:, mine] -= weights.T @ left[:, mine]
-        return out
-
-    by_block = np.stack(in_threads(products, range(len(sums.zz)))).astype(float)
-    noise = _fit_noise(sums, classes, factors, single, whitening)
-    told = (of_channels * (2 * zy - zz @ of_channels)).sum(0, dtype=float)
+        single = factors[c][0].astype(np.float32), factors[c][1]
+        noise.append(_fit_noise(totals, single, _penalty(sums, c), of_features[-1][1], mix, turn))
+    fits, of_mix, of_turn, whole = zip(*noise, strict=True)
+    weights = [each.astype(np.float32) for _, each in of_features]
+    by_block, within = _products_in_blocks(sums, of_channels, [*classes.values()], weights, mix, fits)
+    fitted = [
+        FittedNoise(mine, fits[k], _shares(within[k], of_mix[k]), _shares(whole[k], of_turn[k]))
+        for k, mine in enumerate(classes.values())
+    ]
+    told = np.einsum("pc,pc->c", of_channels, 2 * zy - zz @ of_channels)
     left = (sums.yy - told) / max(sums.steps - len(zz), 0.2 * sums.steps)
-    return Residuals(by_block, whitening, of_channels, of_features, noise, np.clip(1 - left, 0, 1))
+    return Residuals(by_block, whitening, of_channels, of_features, fitted, np.clip(1 - left, 0, 1))
 
 
 def _fit_noise(
-    sums: Sums, classes: Mapping[float, np.ndarray], factors, weights: list[np.ndarray], whitening: list[np.ndarray]
-) -> list[FittedNoise]:
-    """The same fits of columns of noise.
+    totals: Mapping[str, np.ndarray],
+    factor,
+    penalty: np.ndarray,
+    own: np.ndarray,
+    mix: np.ndarray,
+    turn: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The same fits of columns of noise, for the channels of a class.
 
-    classes : penalty -> channels. weights : for each class, (p, f), of the features' fits.
+    own : (p, f), weights of the features' fits. mix, turn : (f, columns), mixtures of features and whitened ones.
+    Returns weights (p, column); squared products with white noise, as they are expected to be, of mixtures and of
+    whitened features; and those with each column of noise of whitened features, (feature, column).
     """
-    zn, fn = (_total(each, dtype=np.float32) for each in (sums.zn, sums.fn))
-    zz, zf, ff = (_total(each, dtype=np.float32) for each in (sums.zz, sums.zf, sums.ff))
-    random = np.random.default_rng(0).standard_normal((len(whitening[0]), MIXTURES))
-    mix = np.concatenate([each @ random for each in whitening], axis=1, dtype=np.float32)  # (f, mixture)
-    turn = np.concatenate(whitening, axis=1, dtype=np.float32)
-    out = []
-    for (c, mine), own in zip(classes.items(), weights, strict=True):
-        factor = factors[c][0].astype(np.float32), factors[c][1]
-        fits = _solve(factor, zn)
-        zg = zf - zz @ own  # of the features' residuals with what is conditioned on
-        solved = _solve(factor, zg)
-        white = ff - own.T @ (zf + zg) - solved.T @ (zg + _penalty(sums, c).astype(np.float32)[:, None] * solved)
-        whole = np.square(turn.T @ (fn - own.T @ zn - zg.T @ fits))
-        within = _squares_in_blocks(sums, own @ mix, mix, fits)
-        shares = []
-        for values, columns in ((within, mix), (whole, turn)):
-            exact = (columns * (white @ columns)).sum(0, dtype=float)
-            shares.append(_sum_parts(values, len(whitening)) / _sum_parts(exact, len(whitening))[:, None])
-        out.append(FittedNoise(mine, fits, *shares))
-    return out
+    zz, zf, ff, zn, fn = (totals[name] for name in ("zz", "zf", "ff", "zn", "fn"))
+    own = own.astype(np.float32)
+    zg = zf - zz @ own  # of the features' residuals with what is conditioned on
+    fits, solved = np.split(_solve(factor, np.concatenate([zn, zg], axis=1)), [zn.shape[1]], axis=1)
+    white = ff - own.T @ (zf + zg) - solved.T @ (zg + penalty.astype(np.float32)[:, None] * solved)
+    of_mix, of_turn = (np.einsum("fm,fm->m", each, white @ each) for each in (mix, turn))
+    return fits, of_mix, of_turn, np.square(turn.T @ (fn - own.T @ zn - zg.T @ fits))
 
 
-def _squares_in_blocks(sums: Sums, mixed: np.ndarray, mix: np.ndarray, fits: np.ndarray) -> np.ndarray:
-    """Squared products of residuals of noise with those of mixtures of features, `mix` (f, mixture), summed over
-    blocks: (mixture, column). mixed : (p, mixture), weights of the mixtures' fits. fits : (p, column), the
-    noise's."""
+def _products_in_blocks(
+    sums: Sums,
+    of_channels: np.ndarray,
+    classes: Sequence[np.ndarray],
+    of_features: Sequence[np.ndarray],
+    mix: np.ndarray,
+    of_noise: Sequence[np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Products of the residuals of features and channels in each block, (block, f, channel); and for each class
+    squared ones of mixtures of features and noise, summed over blocks: (class, mixture, column).
 
-    def products(b: int) -> np.ndarray:
-        zg = sums.zf[b] @ mix - sums.zz[b] @ mixed
-        return np.square(mix.T @ sums.fn[b] - mixed.T @ sums.zn[b] - zg.T @ fits)
+    of_channels, of_features, of_noise : weights of the fits, the last two of each class. mix : (f, mixture).
+    """
+    of_mix = [own @ mix for own in of_features]
+    every = np.concatenate([of_channels, *of_mix], axis=1)
+    edges = np.cumsum([of_channels.shape[1], *(each.shape[1] for each in of_mix)])[:-1]
 
-    return np.sum(in_threads(products, range(len(sums.zz))), axis=0)
+    def products(b: int) -> tuple[np.ndarray, np.ndarray]:
+        told, *mixed = np.split(sums.zz[b] @ every, edges, axis=1)
+        left, zf = sums.zy[b] - told, sums.zf[b]
+        out = sums.fy[b] - zf.T @ of_channels
+        zm, mn, squares = zf @ mix, mix.T @ sums.fn[b], []
+        for k, mine in enumerate(classes):
+            out[:, mine] -= of_features[k].T @ left[:, mine]
+            squares.append(np.square(mn - of_mix[k].T @ sums.zn[b] - (zm - mixed[k]).T @ of_noise[k]))
+        return out, np.stack(squares)
+
+    by_block, squares = zip(*in_threads(products, range(len(sums.zz))), strict=True)
+    return np.stack(by_block).astype(float), np.sum(squares, axis=0)
+
+
+def _shares(squares: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Squared products (rows, column) as shares of those expected (rows,), summed for each smoothness."""
+    return _sum_parts(squares, len(SMOOTHNESS)) / _sum_parts(expected, len(SMOOTHNESS))[:, None]
 
 
 def _sum_parts(values: np.ndarray, parts: int) -> np.ndarray:
@@ -329,16 +358,16 @@ def _sum_parts(values: np.ndarray, parts: int) -> np.ndarray:
 
 def residual_products(sums: Sums) -> np.ndarray:
     """Products of the features' residuals over all time, whatever the channels: (f, f)."""
-    zz, zf = _total(sums.zz), _total(sums.zf)
+    zz, zf = sums.total("zz").astype(float), sums.total("zf").astype(float)
     fit = _solve(_factor(zz.copy(), _penalty(sums, PENALTIES[0])), zf)
-    return _total(sums.ff) - fit.T @ (2 * zf - zz @ fit)
+    return sums.total("ff") - fit.T @ (2 * zf - zz @ fit)
 
 
-def _total(each: list[np.ndarray], blocks: Iterable[int] | None = None, dtype: type = float) -> np.ndarray:
-    """The sum over all blocks, or over some."""
-    out = np.zeros(each[0].shape, dtype)
-    for b in range(len(each)) if blocks is None else blocks:
-        out += each[b]
+def _total(each: list[np.ndarray]) -> np.ndarray:
+    """The sum of some arrays, in their own precision."""
+    out = each[0].copy()
+    for other in each[1:]:
+        out += other
     return out
 
 

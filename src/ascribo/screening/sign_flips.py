@@ -33,12 +33,18 @@ def quadratic_form(sums: np.ndarray, whiten: np.ndarray) -> np.ndarray:
     return turned @ turned.transpose(0, 2, 1)
 
 
-@lru_cache(maxsize=1)
-def _products(flips: int, blocks: int, seed: int) -> np.ndarray:
-    """Products of the signs of any two blocks, each of `flips` times: (flips, pairs of blocks)."""
-    signs = np.random.default_rng(seed).choice(np.array([-1.0, 1.0], dtype=np.float32), (flips, blocks))
+@lru_cache(maxsize=2)
+def _signs(flips: int, blocks: int, seed: int) -> np.ndarray:
+    """Signs of the blocks, each of `flips` times: (flips, blocks)."""
+    return np.random.default_rng(seed).choice(np.array([-1.0, 1.0], dtype=np.float32), (flips, blocks))
+
+
+@lru_cache(maxsize=8)
+def _products(start: int, end: int, flips: int, blocks: int, seed: int) -> np.ndarray:
+    """Products of the signs of any two blocks, some of `flips` times: (end - start, pairs of blocks)."""
+    signs = np.ascontiguousarray(_signs(flips, blocks, seed)[start:end].T)  # whose rows are copied fast
     rows, columns = np.triu_indices(blocks, 1)
-    return signs[:, rows] * signs[:, columns]
+    return (signs[rows] * signs[columns]).T
 
 
 def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) -> np.ndarray:
@@ -57,7 +63,6 @@ def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) ->
     scale = np.where(scale > 0, scale, np.inf)
     best = ((found - centre) / scale).max(0)
     upper = (upper / scale[..., None]).astype(np.float32)  # (candidate, channel, pair of blocks)
-    products = _products(flips, blocks, seed)
     count, made = np.zeros(channels), np.zeros(channels)
 
     open_ = np.arange(channels)
@@ -66,7 +71,7 @@ def p_values(forms: np.ndarray, found: np.ndarray, flips: int, seed: int = 0) ->
 
         def as_large(start: int, end: int = b, goal=goal, values=values) -> np.ndarray:
             """How many turns of some are as large as what was found: (open channel,)."""
-            turned = products[start : min(start + FIRST, end)] @ values
+            turned = _products(start, min(start + FIRST, end), flips, blocks, seed) @ values
             return (turned.reshape(len(turned), len(forms), -1).max(1) >= goal).sum(0)
 
         count[open_] += np.sum(in_threads(as_large, range(a, b, FIRST)), axis=0)

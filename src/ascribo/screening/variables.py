@@ -18,10 +18,13 @@ from .regression import Parts, block_sums, put_together, residual_products
 
 __all__ = ["FEWEST", "SHORTEST", "make_variable", "make_variables", "split_blocks", "too_slow"]
 
-BLOCKS = 20
+BLOCKS, MOST_BLOCKS = 20, 60
+"""Blocks of time; and the most in short recordings, where few blocks leave too much to chance."""
 LAGS_IN_A_BLOCK = 16
 """How many times the lag a block of time should last, where the variable allows it: what is new since the past is
 not new from one time step to the next, and goes on over a block's edge."""
+FEWEST_LAGS, FEWEST_STEPS = 5, 16
+"""How many times the lag, and how many time steps, a block lasts at least if there are more of them."""
 SHORTEST, FEWEST = 25, 8
 """Time steps of a block, and blocks, below which nothing can be said."""
 NEW = 0.05
@@ -162,10 +165,9 @@ def _has_innovation(own: Variable, rows: np.ndarray, first: np.ndarray) -> bool:
     alone = Question(own, {}, None, np.zeros((len(values), 1), np.float32), first, first)
 
     def parts(some: np.ndarray) -> Parts:
-        given = alone.parts(some)
-        return put_together([given.x[:, : given.widths[0]]], [], [values[some]], values[some][:, :1])
+        return put_together(alone.given(some), [], [values[some]], values[some][:, :1])
 
-    sums = block_sums(parts, np.array_split(rows, BLOCKS))
+    sums = block_sums(parts, np.array_split(rows, 2))
     left, total = np.trace(residual_products(sums)), sum(np.trace(each) for each in sums.ff)
     left /= max(1 - len(sums.zz[0]) / sums.steps, 0.2)  # what so many features tell by chance
     change = np.square(values[rows] - values[own.past[rows]]).sum()
@@ -188,7 +190,7 @@ def split_blocks(
                 f"tested, and with fewer than {2 * BLOCKS} little is found. Record more trials."
             )
             notes.append(Note(name, "changes too seldom", text))
-    blocks = min(BLOCKS, len(rows) // SHORTEST, (unit[-1] + 1) // 2 if len(rows) else 0)
+    blocks = min(_many(variable, len(rows)), (unit[-1] + 1) // 2 if len(rows) else 0)
     if blocks < BLOCKS and len(rows) < BLOCKS * SHORTEST:
         text = f"only {len(rows)} time steps can be used: too short, {BLOCKS * SHORTEST} or more are needed."
         notes.append(Note(name, "too short", text))
@@ -197,6 +199,15 @@ def split_blocks(
     place = np.cumsum(np.r_[True, np.diff(unit) != 0]) - 1  # runs, counted
     middle = (np.searchsorted(place, place, "left") * blocks) // len(rows)
     return [part for k in range(blocks) if len(part := rows[middle == k])]
+
+
+def _many(variable: Variable, steps: int) -> int:
+    """Blocks that a recording of some time steps allows: more of them where it is short, and what is new in the
+    variable is soon over."""
+    short = BLOCKS * SHORTEST <= steps < BLOCKS * LAGS_IN_A_BLOCK * FAR
+    if not short or not variable.innovation or variable.seldom:
+        return min(BLOCKS, steps // SHORTEST)
+    return int(np.clip(steps // max(FEWEST_LAGS * variable.lag, FEWEST_STEPS), BLOCKS, MOST_BLOCKS))
 
 
 def too_slow(values: np.ndarray, blocks: list[np.ndarray]) -> bool:

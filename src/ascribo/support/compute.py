@@ -75,8 +75,7 @@ def in_threads(
     [1, 2, 3]
     """
     every = list(arguments)
-    allowed = min(cpu_count(), int(os.environ.get("OMP_NUM_THREADS") or cpu_count()))
-    cores = getattr(_mine, "cores", None) or threads or allowed
+    cores = getattr(_mine, "cores", None) or threads or _allowed()
     several = 1 if limited() else min(cores, len(every))
     if several <= 1:
         return [function(each) for each in every]
@@ -87,6 +86,17 @@ def in_threads(
 
     with ThreadPoolExecutor(several) as pool:
         return list(pool.map(work, every))
+
+
+def _allowed() -> int:
+    """Threads that are allowed, if nothing else is said."""
+    cores = _cores()
+    return min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores))
+
+
+@cache
+def _cores() -> int:
+    return cpu_count()  # which reads files
 
 
 def resolve_device(name: str | torch.device) -> torch.device:
