@@ -214,3 +214,25 @@ def test_processes_of_one_stack_have_one_distribution():
             output="unbounded",
             **QUICK,
         )
+
+
+def test_a_loss_in_float16_has_the_gradients_of_float32():
+    """What a GPU trains with; float16 is computed on a CPU here, to the same digits."""
+    for similarity, negatives in ((SquaredL2(), "references"), (asc.Lp(1), "independent"), (asc.Lp(3), 40)):
+        outcomes = []
+        for half in (False, True):
+            source = ProcessSource(
+                [box(conditional="normal"), box(conditional="normal", seed=2)],
+                [0, 1],
+                widths=(30, 30),
+                similarity=similarity,
+                negatives=negatives,
+                half=half,
+            )
+            parameters = {name: value.requires_grad_() for name, value in source.initial().items()}
+            (batch,) = source.draw(0, 1, 128)
+            loss = source.loss(parameters, batch, torch.zeros(2), None)
+            outcomes.append([loss.total.detach(), *torch.autograd.grad(loss.total, list(parameters.values()))])
+        for exact, got in zip(*outcomes, strict=True):
+            # rounding turns a few of the signs that the slope of |x| is made of
+            assert (got - exact).norm() < 3e-2 * exact.norm() + 1e-5, similarity
