@@ -18,6 +18,7 @@ from experiments.inversion.models import (
     SHORT,
     TRAINING,
     Setting,
+    by_mixing,
     cases,
     draw_scores,
     score_tables,
@@ -70,7 +71,9 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     full = result["protocol"]["dim"] == FULL["dim"]
     bound = lambda row: (row["printed"] - TOLERANCE) / 100 if full else 0.99  # noqa: E731
     judged = [row for row in rows if row["judged"] and row["printed"] is not None and (full or row["matched"])]
-    missed = [f"{row['setting']} ({row['layers']} layers)" for row in judged if np.mean(row["r2"]) < bound(row)]
+    missed = [
+        f"{row['setting']} ({row['layers']} layers)" for row in judged if np.mean(by_mixing(row, "r2")) < bound(row)
+    ]
     return {**result, "summary": {"judged": len(judged), "reached": len(judged) - len(missed), "missed": missed}}
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "SHORT",
     "TRAINING",
     "Setting",
+    "by_mixing",
     "cases",
     "draw_scores",
     "make_process",
@@ -225,6 +226,16 @@ def _scores(found: Inversion) -> Row:
     return {**scores, "loss": [float(value) for value in last]}
 
 
+def by_mixing(row: Mapping[str, Any], measure: str) -> np.ndarray:
+    """The score of each mixing of a row: the first has several encoders, whose mean it is, and counts once.
+
+    >>> by_mixing({"mixing": [0, 1, 0], "r2": [0.9, 0.5, 0.7]}, "r2")
+    array([0.8, 0.5])
+    """
+    which = np.asarray(row["mixing"])
+    return np.array([np.mean(np.asarray(row[measure])[which == own]) for own in np.unique(which)])
+
+
 def score_tables(result: Mapping[str, Any], measure: str, name: str, said: str) -> dict[str, pd.DataFrame]:
     """Title -> table: a line for each row, ours beside the printed score, in percent.
 
@@ -232,7 +243,7 @@ def score_tables(result: Mapping[str, Any], measure: str, name: str, said: str) 
     """
     lines = []
     for row in result["rows"]:
-        ours = 100 * np.asarray(row[measure])
+        ours = 100 * by_mixing(row, measure)
         lines.append(
             {
                 "process → model": row["setting"],

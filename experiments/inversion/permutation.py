@@ -17,6 +17,7 @@ from experiments.inversion.models import (
     SHORT,
     TRAINING,
     Setting,
+    by_mixing,
     cases,
     draw_scores,
     score_tables,
@@ -60,7 +61,7 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     full = result["protocol"]["dim"] == FULL["dim"]
     missed = []
     for row in result["rows"]:
-        mean = np.mean(row["mcc"])
+        mean = np.mean(by_mixing(row, "mcc"))
         bound = (row["printed"] - TOLERANCE) / 100 if full and row["printed"] is not None else 0.99
         if mean < bound if row["identified"] else mean >= MOST_WITHOUT:
             missed.append(row["setting"])

@@ -1,9 +1,10 @@
 """The tables of Zimmermann et al. with a tiny protocol."""
 
+import numpy as np
 import pytest
 
 from experiments.inversion import affine, dimensions, permutation
-from experiments.inversion.models import make_process
+from experiments.inversion.models import by_mixing, make_process
 
 TINY = dict(
     dim=3,
@@ -58,8 +59,15 @@ def row(setting, score, measure, identified=True, matched=True):
         "matched": matched,
         "judged": True,
         "identified": identified,
+        "mixing": [0] * len(score),
         measure: score,
     }
+
+
+def test_each_mixing_counts_once():
+    found = {**row("a", [0.99, 0.9, 0.97], "r2"), "mixing": [0, 1, 0]}
+    np.testing.assert_allclose(by_mixing(found, "r2"), [0.98, 0.9])
+    assert affine.conclude({"protocol": {"dim": 10}, "rows": [found]})["summary"]["missed"]  # 0.94, not 0.953
 
 
 def test_verdicts():
