@@ -97,8 +97,8 @@ def main(path: str, steps: str, channels: str, form: str) -> None:
 
     torch.set_num_threads(1)
     quick = form == "quick"
-    if quick:  # as large a part of 200 MB as the usual 100,000 steps are of 10 GB
-        fitting.DECODED = design.MOST_TIME_STEPS = space_tests.MOST_TIME_STEPS = 5_000
+    if quick:  # as large a part of 200 MB as 100,000 steps are of 10 GB, and as those not a short recording
+        fitting.DECODED = design.MOST_TIME_STEPS = space_tests.MOST_TIME_STEPS = 5_200
         score.MOST_TRAINING_STEPS = 30
     spaces = {"x": asc.Follow("x", dim=2), "rest": asc.Time(dim=2)}
     model = asc.ContrastiveEmbedding(
