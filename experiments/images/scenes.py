@@ -352,4 +352,5 @@ run = experiment(
         "negatives": "the positives of the other pairs",
         "positives": "the image nearest to latents drawn around those of an image, never the same",
     },
+    in_one_process=True,
 )

@@ -350,4 +350,5 @@ run = experiment(
         "uniformity": "each image is compared with itself, too; without this the loss has no bound, and diverges",
         "DCI": "from fewer samples than published (10,000 to fit, 5,000 to test)",
     },
+    in_one_process=True,
 )

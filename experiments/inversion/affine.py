@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["FULL", "QUICK", "SETTINGS", "cases", "conclude", "draw", "run", "tables"]
 
 S, B, U = "sphere", "box", "unbounded"
-WIDE: dict[str, Any] = {"larger": 12, "longer": 2}
+WIDE: dict[str, Any] = {"larger": 12, "decorrelate": True}
 CLOSE = (
     "printed with a conditional of width 1, with which the loss is least near R² 0.92; run with that of other rows"
 )

@@ -93,6 +93,8 @@ class Setting:
     last, last_larger : times the last steps of other rows, and times their batch, where large batches matter most:
         with references as negatives the pair of each with itself bends coordinates, and the more the fewer others
         there are.
+    decorrelate : whether outputs are decorrelated in all but the last steps, where an encoder may lose a latent for
+        good otherwise.
     said : what else is to be said of the row.
     judged : False for a row that is shown beside the judged ones.
     """
@@ -109,6 +111,7 @@ class Setting:
     longer: int = 1
     last: int = 1
     last_larger: int = 1
+    decorrelate: bool = False
     judged: bool = True
     said: str = ""
 
@@ -187,6 +190,7 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
         learning_rate=case["learning_rate"],
         temperature=best_temperature(first, similarity),
         negatives="references" if setting.larger == 1 else case["batch_size"],
+        decorrelate=setting.decorrelate,
         **common,
     )
     early, negatives = found, case["last_negatives"]

@@ -219,4 +219,5 @@ run = experiment(
     draw=draw,
     protocol={**navigation_models.PROTOCOL, "paper": PAPER},
     cpu_only=True,
+    in_one_process=True,
 )

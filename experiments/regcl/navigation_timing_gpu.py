@@ -20,4 +20,5 @@ run = experiment(
     conclude=conclude,
     draw=draw,
     protocol={**navigation_models.PROTOCOL, "paper": PAPER},
+    in_one_process=True,
 )

@@ -117,15 +117,15 @@ def _with_times(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def compute_study_rows(
-    study: Study, cases: Sequence[Case], state: Path, *, jobs: int, fresh: bool, progress: bool, device: str
+    study: Study, cases: Sequence[Case], state: Path, *, device: str, **how: Any
 ) -> tuple[list[Row], int]:
-    """A row for every case, and how many of them were there before, in the folder `state`."""
-    if torch.device(device).type == "cpu":
-        task = partial(_one, study)
-        return compute_rows(task, cases, state, jobs=jobs, fresh=fresh, progress=progress, describe=_line)
-    if fresh:
+    """A row for every case, and how many of them were there before, in the folder `state`. Workers of a cluster
+    compute on the CPU. how : see `runner.RowMaker`."""
+    if "scheduler" in how or torch.device(device).type == "cpu":
+        return compute_rows(partial(_one, study), cases, state, describe=_line, **how)
+    if how.pop("fresh"):
         shutil.rmtree(state, ignore_errors=True)
-    return _in_stacks(study, cases, row_files(cases, state), jobs=jobs, progress=progress, device=device)
+    return _in_stacks(study, cases, row_files(cases, state), device=device, **how)
 
 
 def _one(study: Study, /, **case: Any) -> Row:

@@ -31,11 +31,13 @@ def compute_rows(
     state: Path,
     *,
     jobs: int = 1,
+    scheduler: str | None = None,
     fresh: bool = False,
     progress: bool = True,
     describe: Callable[[Row], str] = str,
 ) -> tuple[list[Row], int]:
-    """`task(**case)` for every case, spread over processes of one thread each.
+    """`task(**case)` for every case, spread as the cells of `ascribo.sweep` are: over processes of one thread each,
+    or over the workers of a Dask scheduler. A worker that is lost costs only what it was at.
 
     Returns the rows, in the order of the cases, and how many of them were taken from an interrupted run.
 
@@ -44,7 +46,8 @@ def compute_rows(
     task : a function of a module.
     state : folder in which each row is kept. A row is taken from there only if it was made from the same case by
         the same code; `publish` removes the folder when the experiment is over.
-    jobs : processes. fresh : remove what is in `state` first.
+    jobs : processes. scheduler : address of a Dask scheduler, whose workers can import `experiments`.
+    fresh : remove what is in `state` first.
     describe : one line about a finished row, for standard error.
     """
     if fresh:
@@ -55,7 +58,7 @@ def compute_rows(
     tasks = {str(k): (task, cases[k]) for k in waiting}
     with bar("cases", len(cases), progress) as shown:
         shown.advance(len(cases) - len(waiting))
-        for k, row in spread(_row, tasks, n_jobs=jobs):
+        for k, row in spread(_row, tasks, n_jobs=jobs, scheduler=scheduler):
             write_json(files[int(k)], row)
             shown.advance()
             shown.line(describe(row))

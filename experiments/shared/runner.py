@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ascribo.support.compute import resolve_device
 from ascribo.support.names import suggest
@@ -33,12 +33,11 @@ Plan = dict[str, Any]
 Result = dict[str, Any]
 
 
-class RowMaker(Protocol):
-    """Makes a row for each case: the rows, and how many of them an interrupted run had left in `state`."""
+RowMaker = Callable[..., tuple[list[Row], int]]
+"""Makes a row for each case: the rows, and how many of them an interrupted run had left in a folder.
 
-    def __call__(
-        self, cases: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
-    ) -> tuple[list[Row], int]: ...
+It takes the cases and the folder, and by name jobs (int), fresh, progress (bool) and device (str); and scheduler (str)
+if rows are to be computed by the workers of a Dask scheduler, which only those are told that are not `in_one_process`."""
 
 
 def experiment(
@@ -53,6 +52,7 @@ def experiment(
     conclude: Callable[[Result], Result] | None = None,
     known: Callable[[Sequence[Case], Path], Sequence[Row]] | None = None,
     cpu_only: bool = False,
+    in_one_process: bool = False,
 ) -> Callable[..., Result]:
     """The `run` of an experiment.
 
@@ -69,6 +69,7 @@ def experiment(
     known : cases, folder -> rows of another experiment in that folder. A case whose values one of them has is not
         run again. A fresh run does not ask for them.
     cpu_only : the experiment measures one CPU thread, and runs nowhere else.
+    in_one_process : its rows are made one after the other by one process, and by no cluster.
     """
 
     def run(
@@ -76,22 +77,24 @@ def experiment(
         *,
         quick: bool = False,
         jobs: int = 1,
+        scheduler: str | None = None,
         fresh: bool = False,
         progress: bool = True,
         device: str = "auto",
         **overrides: Any,
     ) -> Result:
         began, folder = time.monotonic(), Path(out)
+        if scheduler is not None and in_one_process:
+            raise ValueError(f"scheduler={scheduler!r}: {name} is computed by one process; run it without.")
         plan = make_plan(full, short if quick else {}, **overrides)
         plan["device"] = _device(name, device, cpu_only)
         wanted = cases(plan)
         there = [] if known is None or fresh else known(wanted, folder)
         found = [next((row for row in there if row.items() >= case.items()), None) for case in wanted]
         missing = [k for k, row in enumerate(found) if row is None]
-        made, resumed = rows(
-            *([wanted[k] for k in missing], folder / f".{name}"),
-            **{"jobs": jobs, "fresh": fresh, "progress": progress, "device": plan["device"]},
-        )
+        how = {"jobs": jobs, "fresh": fresh, "progress": progress, "device": plan["device"]}
+        on_cluster = {} if scheduler is None else {"scheduler": scheduler}
+        made, resumed = rows([wanted[k] for k in missing], folder / f".{name}", **how, **on_cluster)
         for k, row in zip(missing, made, strict=True):
             found[k] = row
         said = protocol(plan) if callable(protocol) else protocol
@@ -110,7 +113,8 @@ def experiment(
     short = quick
     run.__doc__ = f"""Run the experiment; write `{name}.json` and `{name}.png` to `out`; return what the JSON holds.
 
-    quick : its short form: `QUICK` beside `FULL` says what is less. jobs : processes. device : "auto" is a GPU if
+    quick : its short form: `QUICK` beside `FULL` says what is less. jobs : processes. scheduler : address of a Dask
+    scheduler, whose workers compute the rows instead. device : "auto" is a GPU if
     there is one. fresh : do not go on from an interrupted run. overrides : other values for what is in `FULL`.
     """
     return run
@@ -119,10 +123,8 @@ def experiment(
 def one_by_one(task: Callable[..., Row], describe: Callable[[Row], str] = str) -> RowMaker:
     """Rows by `task(**case)`, in processes: see `compute_rows`. Cases that depend on the device hold it."""
 
-    def make(
-        cases: Sequence[Case], state: Path, /, *, jobs: int, fresh: bool, progress: bool, device: str
-    ) -> tuple[list[Row], int]:
-        return compute_rows(task, cases, state, jobs=jobs, fresh=fresh, progress=progress, describe=describe)
+    def make(cases: Sequence[Case], state: Path, /, *, device: str, **how: Any) -> tuple[list[Row], int]:
+        return compute_rows(task, cases, state, describe=describe, **how)
 
     return make
 

@@ -120,7 +120,7 @@ def test_an_experiment_is_told_what_was_asked(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(commands, "find_experiment", lambda name: Experiment)
     assert main(["reproduce", "box", "--quick", "--quiet", "--out", str(tmp_path)]) == 0
-    assert asked == dict(out=tmp_path, quick=True, jobs=2, fresh=False, progress=False)
+    assert asked == dict(out=tmp_path, quick=True, jobs=2, scheduler=None, fresh=False, progress=False)
     said = capsys.readouterr()
     assert said.err == "" and "0.500" in said.out and str(tmp_path / "box.json") in said.out
     assert main(["reproduce", "box", "--layers", "2", "--out", str(tmp_path)]) == 2

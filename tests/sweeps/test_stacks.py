@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import ascribo as asc
 from ascribo.sweeps import cells
@@ -93,6 +94,23 @@ def test_on_a_cpu_it_changes_nothing_but_rounding(tmp_path):
         one, other = (found.model(session).model_.parameters for found in (alone, stacked))
         for name, value in one.items():
             np.testing.assert_allclose(other[name], value, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_stacks_on_a_gpu(tmp_path):
+    """Cells trained as one stack of CUDA graphs: the calls of cells trained alone, and nothing computed twice."""
+    sessions = {name: asc.simulate.box(k, observed=1, hidden=1, steps=3000) for k, name in enumerate("abc")}
+    changes = {"device": "cuda", "steps": 500, "batch_size": 512, "encoder": asc.MLP((48, 48))}
+    alone = asc.sweep(sessions, model(**changes), tmp_path / "alone", grid=GRID, progress=False)
+    stacked = asc.sweep(sessions, model(**changes), tmp_path / "stacked", grid=GRID, stack=6, progress=False)
+    assert repr(stacked) == "Sweep(6 cells: 6 done)" and all(len(own["stack"]) == 6 for own in records(stacked))
+    one, other = (found.calls().query("space == 'position'") for found in (alone, stacked))
+    np.testing.assert_array_equal(one["called"].to_numpy(), other["called"].to_numpy())
+    bits = [found.table()["bits"].to_numpy() for found in (alone, stacked)]
+    assert (np.abs(bits[0] - bits[1]) < 0.35).all() and (bits[1] > 0.5).all(), bits
+    before = {file: file.stat().st_mtime_ns for file in stacked.folder.glob("*/model.json")}
+    asc.sweep(sessions, model(**changes), tmp_path / "stacked", grid=GRID, stack=6, progress=False)
+    assert before == {file: file.stat().st_mtime_ns for file in stacked.folder.glob("*/model.json")}
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,51 @@ def test_a_killed_rank_ends_the_fit_with_a_message_and_the_same_command_goes_on(
         assert np.array_equal(interrupted[name], uninterrupted[name]), name
 
 
+NCCL = """
+# On one GPU a group of one process: what is sent by NCCL, and its gradients, change no digit of the losses.
+import os
+import numpy as np, torch, torch.distributed as dist
+import ascribo as asc
+from ascribo.model.fitting import prepare
+from ascribo.training.data_parallel import SharedBatches
+from ascribo.training.recording_batches import RecordingSource
+from ascribo.training.settings import Settings
+from ascribo.training.steps_eager import EagerSteps
+
+data = asc.simulate.box(0, observed=2, hidden=1, channels=(4, 4), steps=1500)
+spaces = {"position": asc.Follow(["x", "y"], dim=2), "speed": asc.Regress("x"), "rest": asc.Time(dim=1)}
+model = asc.ContrastiveEmbedding(spaces, steps=100, batch_size=64, penalty=0.1, device="cuda")
+settings, problem = Settings.from_parameters(model, time_steps=len(data)), prepare(data, spaces).problem
+found, sent = [], []
+for batches in (SharedBatches, RecordingSource):
+    steps = EagerSteps(batches([problem], [0], device="cuda"), settings)
+    gathered = dist.all_gather
+    dist.all_gather = lambda parts, part: sent.append(part.device.type) or gathered(parts, part)
+    chunk = steps.run(0, np.full((50, 1), 0.1))
+    dist.all_gather = gathered
+    found.append(np.concatenate([chunk[k].reshape(50, -1) for k in chunk], 1))
+backends = str(dist.get_backend_config())
+assert set(sent) == {"cuda"} and "cuda:nccl" in backends, (sent[:1], backends)
+assert np.abs(found[0] - found[1]).max() < 1e-5, np.abs(found[0] - found[1]).max()
+"""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_group_on_a_gpu_sends_by_nccl(surroundings, tmp_path):
+    script = tmp_path / "nccl.py"
+    script.write_text(NCCL)
+    words = [*command(script)[:-2], "1", str(script)]
+    done = subprocess.run(words, env=surroundings, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match="2 processes on this machine, and 1 GPU: each needs one of its own"):
+        data_parallel.SharedBatches([], [], device="cuda")
+
+
 def _children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 

@@ -8,7 +8,9 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 import ascribo as asc
 from ascribo.support.files import only_writer
@@ -65,6 +67,24 @@ def test_an_interrupted_fit_goes_on_with_other_processes_and_without_a_seed(
     resumed = asc.ContrastiveEmbedding(SPACES, **given, n_jobs=jobs[1]).fit(data)
     np.testing.assert_array_equal(resumed.transform(data), whole.transform(data))
     assert not list((tmp_path / "state").iterdir()), "nothing is left of a fit that is done"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_an_interrupted_fit_on_a_gpu_ends_with_the_same_bits(tmp_path, monkeypatch):
+    """Parameters, Adam's state and random draws come back into a graph that is captured anew."""
+    data = asc.simulate.box(observed=2, hidden=1, channels=(8, 8), steps=2000)
+    spaces = {"position": asc.Follow(["x", "y"], 2), "rest": asc.Time(2)}
+    given = {**SMALL, "device": "cuda", "seeds": 2, "random_state": 0, "penalty": 0.1, "batch_size": 128}
+    whole = asc.ContrastiveEmbedding(spaces, **given).fit(data)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(Interrupted, match="stopped after 100 of at most 200 steps"):
+            asc.ContrastiveEmbedding(spaces, **given, checkpoint=tmp_path).fit(data)
+    resumed = asc.ContrastiveEmbedding(spaces, **given, checkpoint=tmp_path).fit(data)
+    for name, value in whole.model_.parameters.items():
+        np.testing.assert_array_equal(resumed.model_.parameters[name], value)
+    calls = [model.attribute(data).calls() for model in (whole, resumed)]
+    pd.testing.assert_frame_equal(*calls)
 
 
 def test_a_state_is_kept_when_training_is_done(data, tmp_path, monkeypatch):

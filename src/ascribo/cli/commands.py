@@ -204,9 +204,17 @@ def attribute(
 
 
 def reproduce(
-    names: list[str], quick: bool, out: str, jobs: int, fresh: bool, progress: bool, layers: list[int] | None = None
+    names: list[str],
+    quick: bool,
+    out: str,
+    jobs: int,
+    fresh: bool,
+    progress: bool,
+    layers: list[int] | None = None,
+    scheduler: str | None = None,
 ) -> None:
     """`ascribo reproduce`. layers : of the mixings of a generative process, where the experiment has them.
+    scheduler : of a Dask cluster, whose workers compute the rows.
 
     What is wrong with any experiment's options, and how long each takes, is said before the first is begun.
     """
@@ -219,9 +227,16 @@ def reproduce(
             raise ValueError(f"--layers: {name} has no mixing with layers; inversion and permutation have.")
         if not quick and (takes := getattr(experiment, "TAKES", None)):
             say(f"{name}: {takes}. If it is stopped, the same command goes on.", enabled=progress)
+    how: dict[str, Any] = {
+        "quick": quick,
+        "jobs": jobs,
+        "scheduler": scheduler,
+        "fresh": fresh,
+        "progress": progress,
+    }
     chosen = {} if layers is None else {"layers": layers}
     for name, experiment in experiments.items():
-        result = experiment.run(Path(out), quick=quick, jobs=jobs, fresh=fresh, progress=progress, **chosen)
+        result = experiment.run(Path(out), **how, **chosen)
         for title, table in experiment.tables(result).items():
             print_table(table, title)
         print_line()

@@ -141,6 +141,12 @@ def _reproduce(reproduce: argparse.ArgumentParser) -> None:
     reproduce.add_argument(
         "--jobs", type=_at_least_one, default=2, metavar="N", help="processes, one core each (%(default)s)"
     )
+    reproduce.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="of a Dask scheduler, such as tcp://node1:8786: its workers compute, started in the checkout with "
+        "PYTHONPATH=.",
+    )
     reproduce.add_argument("--fresh", action="store_true", help="start over, instead of going on where it stopped")
     reproduce.add_argument(
         "--layers",

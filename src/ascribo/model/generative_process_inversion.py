@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..kernels.similarity_terms import Similarity
 from ..metrics.identifiability import held_out_r2, mean_correlation_coefficient
-from ..networks.outputs import Output, Sphere, as_output
+from ..networks.outputs import Box, Output, Sphere, as_output
 from ..simulate.generative_process import Process
 from ..spaces.similarities import as_similarity
 from ..support.compute import check_memory, resolve_device
@@ -89,6 +89,7 @@ def invert_process(
     negatives: str | int = "references",
     count_positive: bool = True,
     alpha: float = 0.5,
+    decorrelate: bool = False,
     supervised: bool = False,
     start: Inversion | None = None,
     random_state: int = 0,
@@ -118,6 +119,10 @@ def invert_process(
         negatives the loss has no lower bound.
     alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70; 0.5
         is InfoNCE).
+    decorrelate : while training, the outputs of a batch are given mean 0 and covariance 1, so that no direction of
+        the embedding can stay empty. It finds latents that are otherwise lost for good, of many above all. It
+        assumes that the latents have the same variance in all directions, as on a uniform sphere; where they have
+        not, go on without it (`start`). Not for a box, nor if supervised.
     supervised : train the same encoder to predict the latents instead, an upper bound of what it can find.
     start : encoders of the same processes to go on from, such as ones that were trained with more weight on the
         alignment, which is faster where positives are close.
@@ -145,6 +150,12 @@ def invert_process(
     if widths is not None and not isinstance(widths, Sequence):
         raise ValueError(f"widths={widths!r}: expected the units of each hidden layer, such as (100, 100).")
     _check(psi, where, negatives, batch_size, alpha)
+    if decorrelate and (supervised or isinstance(where, Box) or batch_size <= processes[0].dim):
+        raise ValueError(
+            "decorrelate=True needs pairs (supervised=False), an output on a sphere or unbounded, and a batch of "
+            f"more than the {processes[0].dim} latents; it was given supervised={supervised}, output={where} and "
+            f"batch_size={batch_size}."
+        )
     if temperature is None:
         temperature = 1.0 if psi.on_sphere else best_temperature(processes[0], psi, batch_size)
     scale = check_number("temperature", temperature, above=0)
@@ -161,6 +172,7 @@ def invert_process(
         negatives=negatives,
         count_positive=count_positive,
         alpha=alpha,
+        decorrelated=decorrelate,
         supervised=supervised,
         start=None if start is None else start.parameters,
         device=chosen,
@@ -169,6 +181,7 @@ def invert_process(
     settings = Settings(steps, batch_size, learning_rate, Constant(0.0), device=str(chosen))
     trained = train_source(source, settings, progress=progress)
     parameters = {name: value.to(chosen) for name, value in trained.parameters.items()}
+    parameters = source.absorb(parameters) if decorrelate else parameters
     kind = "mse" if supervised else "infonce"
     return _score(source, parameters, trained.history[kind][..., 0], scale, random_state)
 

@@ -42,7 +42,7 @@ def agreed(wish: bool) -> bool:
     """Whether any rank wishes so: all go on, or all stop. They wait here for each other."""
     if ranks() == 1:
         return wish
-    flag = torch.tensor([float(wish)], device=_device())
+    flag = torch.tensor([float(wish)])
     _together(lambda: dist.all_reduce(flag, dist.ReduceOp.MAX))
     return bool(flag.item())
 
@@ -52,19 +52,29 @@ def from_first_rank(values: Any) -> Any:
     if ranks() == 1:
         return values
     held = [values]
-    _together(lambda: dist.broadcast_object_list(held, src=0, device=_device()))
+    _together(lambda: dist.broadcast_object_list(held, src=0, device=torch.device("cpu")))
     return held[0]
 
 
-def _device() -> torch.device:
-    """Where tensors must be to be sent to other ranks."""
-    if not dist.is_initialized():
-        place = torch.cuda.is_available()
-        if place:
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-        dist.init_process_group("nccl" if place else "gloo")
-        atexit.register(_leave)
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+def _meet() -> None:
+    """Meet the other ranks, once. Tensors of a CPU are sent by gloo, those of a GPU by NCCL."""
+    if dist.is_initialized():
+        return
+    gpus = torch.cuda.device_count()
+    if (local := int(os.environ.get("LOCAL_RANK", 0))) < gpus:
+        torch.cuda.set_device(local)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo")
+    atexit.register(_leave)
+
+
+def _check_gpus(device: torch.device | str) -> None:
+    """NCCL refuses two ranks on one GPU, in words that few understand."""
+    wanted, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), torch.cuda.device_count()
+    if torch.device(device).type == "cuda" and wanted > gpus:
+        raise ValueError(
+            f"{wanted} processes on this machine, and {gpus} GPU{'s' * (gpus != 1)}: each needs one of its own. "
+            f"Start torchrun with --nproc-per-node {gpus}, or fit on the CPU with device='cpu'."
+        )
 
 
 def _leave() -> None:
@@ -75,7 +85,7 @@ def _leave() -> None:
 
 def _together(send: Callable[[], Any]) -> None:
     """Send to all ranks, or say that one is gone."""
-    _device()
+    _meet()
     try:
         send()
     except RuntimeError as error:
@@ -143,8 +153,9 @@ class SharedBatches(RecordingSource):
 
     separable = False
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, device: torch.device | str = "cpu", **kwargs: Any):
+        _check_gpus(device)
+        super().__init__(*args, device=device, **kwargs)
         self._loss.gather = _Gather.apply
 
     def draw_index(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:

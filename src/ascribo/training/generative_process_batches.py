@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..kernels.similarity_terms import Similarity
 from ..networks.alignment_uniformity import alignment_uniformity, weighted_loss
+from ..networks.decorrelation import decorrelate
 from ..networks.encoders import MLP
 from ..networks.model_stack import Embedder
 from ..networks.outputs import Output, Sphere, Unbounded
@@ -85,9 +86,13 @@ class ProcessSource:
     count_positive : whether the positive is in the denominator.
     alpha : weight of the uniformity, beside 1 - alpha of the alignment (Zimmermann et al. 2020, equation 70). 0.5
         is InfoNCE.
+    decorrelated : while training, outputs of a batch are decorrelated (`networks.decorrelation`) before they are
+        put on the sphere; `absorb` puts that into the last layer when training is over.
     supervised : regress the latents instead; what is said of pairs is not used.
     start : parameters to start from; None: orthogonal weights.
-    half : layers compute in float16 while training (`networks.half_precision`). None: on a GPU.
+    half : layers compute in float16 while training (`networks.half_precision`). None: on a GPU, from orthogonal
+        weights. Decorrelated outputs may have any scale, and so may the layers of trained ones: those can leave the
+        range of float16.
     """
 
     separable = True
@@ -104,6 +109,7 @@ class ProcessSource:
         negatives: str | int = "references",
         count_positive: bool = True,
         alpha: float = 0.5,
+        decorrelated: bool = False,
         supervised: bool = False,
         start: Mapping[str, Tensor] | None = None,
         half: bool | None = None,
@@ -120,7 +126,9 @@ class ProcessSource:
         self.output, self.similarity, self.supervised = output or Unbounded(), similarity, supervised
         self.temperature, self.negatives = float(temperature), negatives
         self.count_positive, self.alpha, self._start = count_positive, alpha, start
-        self.half = self.device.type == "cuda" if half is None else half
+        self.decorrelated = decorrelated
+        small = start is None and not decorrelated
+        self.half = self.device.type == "cuda" and small if half is None else half
         self.objectives = [] if supervised else ["infonce"]
         self.regressions = ["latents"] if supervised else []
         self.rows = 1 if supervised else 3 if negatives == "independent" else 2
@@ -159,13 +167,21 @@ class ProcessSource:
                     last = name == self._names[-2]
                     nn.init.orthogonal_(value[k], 1.0 if last else GAIN, generator=rng)
         if isinstance(self.output, Sphere):
-            weight, bias = self._names[-2:]
-            with torch.no_grad():
-                z = torch.stack([own.sample(2000, 2) for own in self.processes]).to(self.device)
-                centre, scale = _whitening(self._embedder(parameters, self.observe(z).cpu()))
-                parameters[weight] = (scale.mT @ parameters[weight]).contiguous()
-                parameters[bias] = -(scale.mT @ centre[..., None])[..., 0].contiguous()
+            parameters = self.absorb(parameters)
         return {**parameters, **self.output.initial(len(seeds), self.process.dim)}
+
+    def absorb(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The parameters, the last layer such that outputs have mean 0 and covariance 1 (before the sphere)."""
+        weight, bias = self._names[-2:]
+        out = {name: value.detach().clone() for name, value in parameters.items()}
+        with torch.no_grad():
+            count = max(2000, 100 * self.process.dim)
+            z = torch.stack([own.sample(count, 2) for own in self.processes]).to(self.device)
+            x = self.observe(z).to(out[weight].device)
+            centre, scale = _whitening(self._embedder({name: out[name] for name in self._names}, x))
+            out[weight] = (scale.mT @ out[weight]).contiguous()
+            out[bias] = (scale.mT @ (out[bias] - centre)[..., None])[..., 0].contiguous()
+        return out
 
     def draw(self, start: int, steps: int, batch: int) -> Sequence[Tensor]:
         """See `Source`: a batch is observations (model, row, batch, channel), rows being references, positives and,
@@ -185,7 +201,8 @@ class ProcessSource:
         models, rows, size, _ = batch.shape
         x, target = batch.split([self.process.channels, batch.shape[-1] - self.process.channels], -1)
         x = x.reshape(models, rows * size, -1)
-        z = self.embed(parameters, x.half() if self.half else x)
+        z = self._network(parameters, x.half() if self.half else x)
+        z = self.output(parameters, decorrelate(z) if self.decorrelated else z)
         nothing = z.new_zeros(models, 0)
         if self.supervised:
             error = (z - target.flatten(1, 2)).square().mean((1, 2))
@@ -211,8 +228,7 @@ class ProcessSource:
 
     def embed(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Embedding (model, B, dim) of observations (model, B, channel) as batches have them, whitened."""
-        own = {name: parameters[name] for name in self._names}
-        return self.output(parameters, self._embedder(own, x))
+        return self.output(parameters, self._network(parameters, x))
 
     def observe(self, latents: Tensor) -> Tensor:
         """Observations (model, ..., channel) of latents (model, ..., dim), whitened as in batches."""
@@ -226,11 +242,15 @@ class ProcessSource:
         """See `Source`."""
         said = (self.seeds, self.output, self.similarity, self.temperature, self.negatives, self.rows)
         more = (self.count_positive, self.alpha, self.supervised, self.half, self.process.marginal)
-        more = (*more, self.process.conditional)
+        more = (*more, self.process.conditional, *(["decorrelated"] if self.decorrelated else []))
         digest = hashlib.sha256(repr((*said, *more, str(self._module))).encode())
         for tensor in (self._scale, *(self._start or {}).values()):
             digest.update(tensor.detach().cpu().numpy().tobytes())
         return digest.hexdigest()
+
+    def _network(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """What the layers say, before it is put where the embedding lies."""
+        return self._embedder({name: parameters[name] for name in self._names}, x)
 
     def _latents(self, shape: tuple[int, ...], batch: int, rng: torch.Generator) -> Tensor:
         """Latents (*shape, row, batch, dim)."""

@@ -36,11 +36,15 @@ def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
 
 def test_more_latents(tmp_path):
     small = dict(
-        dims=[3], seeds=1, steps_per_latent=20, pieces=3, batch_size=64, width=8, device="cpu", progress=False
+        dims=[3], seeds=1, steps_per_latent=20, last_steps=10, batch_size=64, width=8, device="cpu", progress=False
     )
     result = dimensions.run(tmp_path, **small)
     (row,) = result["rows"]
-    assert len(row["r2_of_pieces"]) == 3 and row["r2_of_pieces"][-1] == row["r2"] and row["r2"][0] > 0.5
+    assert [piece["steps"] for piece in row["course"]] == [20, 20, 20, 10]
+    best = min(row["course"], key=lambda run: run["loss"])
+    assert best["r2"] == row["r2"] and row["r2"][0] > 0.5
+    (missed,) = row["most_missed"]
+    assert len(missed) == 3 and abs(np.mean(missed) - (1 - row["r2"][0])) < 0.05
     (table,) = dimensions.tables(result).values()
     assert table["latents"].tolist() == [3] and (tmp_path / "inversion-dimensions.png").exists()
 

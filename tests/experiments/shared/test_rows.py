@@ -1,6 +1,8 @@
 """Rows of cases: kept as soon as they are there, and never mixed with those of other code."""
 
+import importlib
 import os
+import sys
 
 import pytest
 
@@ -52,6 +54,25 @@ def test_cases_are_spread_over_processes_and_keep_their_order(tmp_path):
     made, resumed = rows.compute_rows(process, cases, tmp_path, jobs=2, progress=False)
     assert [row["value"] for row in made] == [0, 1, 2] and resumed == 0
     assert os.getpid() not in {row["process"] for row in made}
+
+
+def test_workers_of_a_cluster_compute_the_rows(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ascribo[cluster]'")
+    (tmp_path / "work_of_a_test.py").write_text(
+        "import os\n\n\ndef process(value):\n    return {'value': value, 'process': os.getpid()}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    task = importlib.import_module("work_of_a_test").process
+    cases, state = [{"value": k} for k in range(4)], tmp_path / "state"
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(sys.path.insert, 0, str(tmp_path))
+        made, _ = rows.compute_rows(task, cases, state, scheduler=cluster.scheduler_address, progress=False)
+    assert [row["value"] for row in made] == [0, 1, 2, 3]
+    assert os.getpid() not in {row["process"] for row in made}
+    assert rows.compute_rows(task, cases, state, progress=False) == (made, 4)  # they are kept as any others
 
 
 def test_progress_goes_to_standard_error(tmp_path, capsys):

@@ -75,6 +75,11 @@ def test_what_measures_a_cpu_runs_nowhere_else(tmp_path):
         run(tmp_path, device="cuda")
 
 
+def test_what_one_process_computes_is_refused_a_cluster(tmp_path):
+    with pytest.raises(ValueError, match="'tcp://a:1': squares is computed by one process; run it without"):
+        made(in_one_process=True)(tmp_path, scheduler="tcp://a:1")
+
+
 def test_plans_are_fit_for_json():
     plan = make_plan({"a": range(2), "b": {"c": (1, None)}, "d": "x"}, {"d": 2.5})
     assert plan == {"a": [0, 1], "b": {"c": [1, None]}, "d": 2.5}
