@@ -36,8 +36,8 @@ Result = dict[str, Any]
 RowMaker = Callable[..., tuple[list[Row], int]]
 """Makes a row for each case: the rows, and how many of them an interrupted run had left in a folder.
 
-It takes the cases and the folder, and by name jobs (int), fresh, progress (bool) and device (str); and scheduler (str)
-if rows are to be computed by the workers of a Dask scheduler, which only those are told that are not `in_one_process`."""
+It takes the cases and the folder, and by name jobs (int), fresh, progress (bool) and device (str). If workers of a
+Dask cluster are to compute the rows it is told their scheduler (str), unless it is `in_one_process`."""
 
 
 def experiment(
