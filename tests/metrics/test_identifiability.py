@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
-from ascribo.metrics import held_out_r2, match_latents, mean_correlation_coefficient
+from ascribo.metrics import held_out_r2, match_latents, mean_correlation_coefficient, missed_directions
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(4000, 4))
@@ -67,3 +67,18 @@ def test_a_constant_dimension_matches_nothing():
 def test_bad_input_is_refused_in_words(call, said):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+def test_a_lost_latent_is_told_from_many_that_are_bent():
+    noise = RNG.normal(size=Z.shape)
+    lost, bent = missed_directions(Z[:, :3], Z), missed_directions(Z + noise / np.sqrt(3), Z)
+    np.testing.assert_allclose(lost, [1, 0, 0, 0], atol=0.02)
+    np.testing.assert_allclose(bent, np.full(4, 0.25), atol=0.04)
+    assert held_out_r2(Z[:, :3], Z) == pytest.approx(held_out_r2(Z + noise / np.sqrt(3), Z), abs=0.02)
+
+
+def test_directions_are_those_of_latents_of_equal_variance():
+    scaled = Z * [1, 10, 100, 0.01]
+    turned = scaled @ ortho_group.rvs(4, random_state=1)
+    found = missed_directions(Z[:, :2] @ RNG.normal(size=(2, 2)), turned)
+    np.testing.assert_allclose(found, [1, 1, 0, 0], atol=0.02)
