@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from ascribo.support.compute import in_processes, one_thread, resolve_device
+from ascribo.support import compute
+from ascribo.support.compute import in_processes, in_threads, one_thread, resolve_device, side_by_side
 
 
 def test_a_device_is_found_or_refused():
@@ -83,3 +85,43 @@ def _until(holds, seconds=60):
     while not holds() and time.monotonic() - began < seconds:
         time.sleep(0.02)
     return holds()
+
+
+def test_threads_that_are_done_help_others(monkeypatch):
+    """Two tasks in two threads, one of them of many parts: when the other is done, its thread takes parts."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(compute, "_cores", lambda: 2)
+    both = threading.Barrier(2)
+
+    def part(k: int) -> str:
+        if k < 2:
+            both.wait(20)  # only two threads at once pass
+        return threading.current_thread().name
+
+    names = side_by_side(lambda: None, lambda: in_threads(part, range(20)))[1]
+    assert len(names) == 20 and len({*names}) == 2
+
+
+def test_threads_within_threads_are_no_more_than_cores(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setattr(compute, "_cores", lambda: 3)
+    names = in_threads(lambda _: in_threads(lambda _: threading.current_thread().name, range(9)), range(9))
+    assert len({name for each in names for name in each}) <= 3
+    assert in_threads(lambda k: in_threads(lambda j: 10 * k + j, range(3)), range(4))[3] == [30, 31, 32]
+
+
+def test_after_an_error_nothing_more_is_begun(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(compute, "_cores", lambda: 2)
+    begun = []
+
+    def work(k: int) -> None:
+        begun.append(k)
+        if k == 3:
+            raise ValueError("the fourth")
+        time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="the fourth"):
+        in_threads(work, range(1000))
+    assert len(begun) < 10
+    assert in_threads(abs, [-1]) == [1]  # and threads are there for what comes next

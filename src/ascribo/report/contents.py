@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from ..attribution.maps import AttributionMaps
 from ..data.mapped_files import take_rows
@@ -17,7 +16,7 @@ from ..data.recording import Recording
 from ..data.segments import evenly
 from ..model.estimator import ContrastiveEmbedding
 from ..spaces.base import Space, layout
-from ..support.compute import in_threads
+from ..support.compute import one_thread, side_by_side
 from .activity import SIDE, Shown, envelope, shown_variables, tuning, variable_envelope
 from .agreement import seed_agreement
 from .blobs import quantise
@@ -74,11 +73,11 @@ def gather(
         return find_problems(model, recording, maps, calls, agreement), fingerprint(recording)
 
     def draw() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        torch.set_num_threads(1)  # each thread has a number of its own
-        return _pictures(model, recording, maps, calls, variables, rows, consensus)
+        with one_thread():  # each thread has a number of its own
+            return _pictures(model, recording, maps, calls, variables, rows, consensus)
 
     # of a large recording both take seconds
-    (problems, print_of), (facts, arrays) = in_threads(lambda part: part(), (look, draw))
+    (problems, print_of), (facts, arrays) = side_by_side(look, draw)
     of_spaces = [_space(name, spaces[name], model, maps, calls, recording) for name in names]
     for space in of_spaces:
         space["answer"] = answer(space, maps.by_space.sizes["channel"], q)

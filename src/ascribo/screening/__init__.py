@@ -2,6 +2,7 @@
 
     screen.py               `screen`: from a recording and its spaces to calls
     space_tests.py          the test of each space, which the default attribution reports too
+    space_result.py         its scores, intervals and p-values
     variables.py            the variables of the spaces, and blocks of time
     questions.py            what is asked about a space, and all that is conditioned on
     late_responses.py       channels that respond some time after
@@ -19,6 +20,7 @@ A space follows variables that were measured: what nobody measured needs a model
 
 from .diagnostics import Note
 from .screen import Screening, screen
-from .space_tests import SpaceTest, ask_spaces
+from .space_result import SpaceTest
+from .space_tests import ask_spaces
 
 __all__ = ["Note", "Screening", "SpaceTest", "ask_spaces", "screen"]

@@ -166,7 +166,7 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
     """
     steps = len(channels)
     out = np.empty(channels.shape, dtype=np.float32, order="F")
-    normal = stats.norm.ppf(np.arange(1, 2 * steps) / (2 * steps)).astype(np.float32)  # at half ranks
+    normal = _normal_quantiles(steps)
     distinct = normal[::2].copy()
 
     def rank(start: int) -> None:
@@ -184,6 +184,12 @@ def normal_scores(channels: np.ndarray) -> np.ndarray:
 
     in_threads(rank, range(0, channels.shape[1], CHANNELS_AT_ONCE))
     return out
+
+
+@lru_cache(maxsize=2)
+def _normal_quantiles(steps: int) -> np.ndarray:
+    """Quantiles of a normal distribution at half ranks: (2 steps - 1,)."""
+    return stats.norm.ppf(np.arange(1, 2 * steps) / (2 * steps)).astype(np.float32)
 
 
 def _ties(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

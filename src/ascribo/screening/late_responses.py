@@ -44,8 +44,8 @@ def late_lags(
     value is better than the present one, by a t-test over blocks, and if what was new then tells of the channel
     too: a rhythm that the two share is not enough. If only a few of the channels tuned to it are late, none
     is taken for late. Where each channel tells too little to be sure, all that are tuned are asked together.
-    Slow drift and, in trials, the time since their start are in all fits. rows : some time steps.
-    scores : (time, channel).
+    Slow drift and, in trials, the time since their start are in all fits. rows : some time steps (n,).
+    scores : of the channels there, (n, channel).
     """
     errors = _errors(variable, scores, first, rows)
     none, now = errors(), errors(0)
@@ -84,14 +84,13 @@ def _errors(
     drift = [np.ones((len(rows), 1)), trend(rows, len(first), 4), *epoch_clock(rows, first, 8)]
     functions = variable.functions(np.arange(len(first)), WAVES, 4.0)
     blocks = [slice(part[0], part[-1] + 1) for part in np.array_split(np.arange(len(rows)), BLOCKS)]
-    y = scores[rows]
 
     def sums(lags: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Products of drift and values at some lags with each other and with the channels, by block."""
         values = [functions[np.maximum(rows - lag, first[rows])] for lag in lags]
         design = np.concatenate([*drift, *values], axis=1, dtype=np.float32)
         gram = np.stack([design[some].T @ design[some] for some in blocks]).astype(float)
-        return gram, np.stack([design[some].T @ y[some] for some in blocks]).astype(float)
+        return gram, np.stack([design[some].T @ scores[some] for some in blocks]).astype(float)
 
     usual = (0, *LAGS)
     at_once = sums(usual)
@@ -104,7 +103,7 @@ def _errors(
         gram, cross = at_once if known is usual else sums(chosen)
         xx, xy = gram[:, columns[:, None], columns], cross[:, columns]
         ridge = RIDGE * len(rows) * np.eye(len(columns))
-        out = np.empty((BLOCKS, y.shape[1]))
+        out = np.empty((BLOCKS, scores.shape[1]))
         for k in range(2):
             fitted, other = slice(k, None, 2), slice(1 - k, None, 2)
             fit = np.linalg.solve(xx[fitted].sum(0) + ridge, xy[fitted].sum(0))

@@ -259,7 +259,7 @@ class Question:
         given, past = self.given(rows), []
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
-            past += [flat, waves(flat, self.count(12), 0.1, 1.5)]
+            past += [flat, waves(flat, self.count(6), 0.1, 1.5)]
             if self.space.innovation:  # what products with the channels' past, among the features, have of the past
                 given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
             for other in self.others.values():
@@ -267,21 +267,21 @@ class Question:
                 given.append(_products(values, recent[:, :INTERACTING]))
                 joined = np.concatenate([values, recent[:, :6]], axis=1)
                 past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
-                past.append(waves(joined, self.count(16), 0.3, 2.0, seed=2))
+                past.append(waves(joined, self.count(10), 0.3, 2.0, seed=2))
         return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
 
     def given(self, rows: np.ndarray) -> list[np.ndarray]:
         """What is conditioned on but the past of the channels, at some time steps: drift, and functions of
         variables."""
         given, joint = [np.ones((len(rows), 1)), trend(rows, len(self.first), 10)], []
-        around = [*dict.fromkeys((*AROUND, *self.space.late, *[self.reach] * (self.reach > 0)))]
+        lags = np.array([*dict.fromkeys((*AROUND, *self.space.late, *[self.reach] * (self.reach > 0)))])
+        around = self._within_epoch(rows, np.concatenate([-lags, lags]))
         for other in self.others.values():
             given += self._functions(other, rows)
             joint.append(other.columns[rows])
             if not other.path:
                 continue
-            given += [other.columns[self._before(rows, lag)] for lag in around]
-            given += [other.columns[self._after(rows, lag)] for lag in around]
+            given.append(other.columns[around].reshape(len(rows), -1))
             if self.reach and not other.categorical:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
                 given += [waves(other.columns[index], self.count(8), 0.5, 6.0) for index in shifted]
@@ -291,13 +291,13 @@ class Question:
         if len(self.others) > 1:  # what the joint waves among the features have of the other spaces alone
             given.append(self._joint_waves(np.zeros_like(self.space.columns[rows]), rows))
         if self.space.innovation:
-            index = self._past(rows, 0)
+            index, before = self._past(rows, 0), np.stack([self._past(rows, more) for more in (1, 5)], axis=1)
             others = [other for other in self.others.values() if other.path]
             for each in (self.space, *others, *self.same.values()):
                 given.append(each.fine_functions(index, self.count(16)))
-                given += [each.columns[self._past(rows, more)] for more in (1, 5)]
+                given.append(each.columns[before].reshape(len(rows), -1))
                 joint.append(each.columns[index])
-            given.append(waves(np.concatenate(joint, axis=1), self.count(32), 0.5, 4.0))
+            given.append(waves(np.concatenate(joint, axis=1), self.count(16), 0.5, 4.0))
         return given + self._clocks(rows)
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
@@ -330,6 +330,10 @@ class Question:
 
     def _clocks(self, rows: np.ndarray) -> list[np.ndarray]:
         return [_clock(rows, start, self.count(24)) for start in self._starts]
+
+    def _within_epoch(self, rows: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+        """The time steps so much later than each, or the edge of its epoch: (rows, shifts)."""
+        return np.clip(rows[:, None] + shifts, self.first[rows][:, None], self.last[rows][:, None])
 
     def _before(self, rows: np.ndarray, lag: int) -> np.ndarray:
         return np.maximum(rows - lag, self.first[rows])

@@ -17,7 +17,8 @@ from ..support.memory import memory_budget, require_memory
 from ..support.names import suggest
 from .diagnostics import Note
 from .memory_needs import screening_needs
-from .space_tests import FLIPS, SpaceTest, ask_spaces
+from .space_result import SpaceTest
+from .space_tests import FLIPS, ask_spaces
 
 __all__ = ["Screening", "screen"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from threading import RLock
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..data.recording import Recording
 from ..data.segments import segment_bounds
 from ..data.standardised_channels import limit_time_steps
 from ..spaces.base import Space
-from ..support.compute import in_threads, one_blas_thread
+from ..support.compute import in_threads, one_blas_thread, side_by_side
 from .diagnostics import (
     A_CHANGE,
     FUNCTION,
@@ -37,14 +38,14 @@ from .diagnostics import (
 from .features import as_slice, components, earlier, normal_scores
 from .late_responses import LATE_RESPONSES, late_lags
 from .levels import level_scores
-from .noise import by_chance, noise_columns, sizes_of_blocks
+from .noise import noise_columns
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
-from .sign_flips import p_values, quadratic_form
 from .slow_responses import ask_slowly, slower_channels
+from .space_result import SpaceTest, nothing_asked, space_test
 from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
 
-__all__ = ["SpaceTest", "ask_spaces", "most_time_steps"]
+__all__ = ["ask_spaces", "most_time_steps"]
 
 AHEAD, REACH = 0.02, 10
 """Share of an innovation that the channels' past may tell; beyond it channels may lead by `REACH` steps."""
@@ -55,40 +56,8 @@ LOOKED_AT = 5_000
 MOST_TIME_STEPS, RUNS = 100_000, 40
 """Time steps that are used, at most: of longer recordings so many runs, evenly spaced."""
 FLIPS = 8_000
-MISFIT = 0.002
-"""Share of what is explained of a channel, below which a score may be what the regressions get wrong: no call."""
 LEVEL = 0.05
 """False discovery rate at which notes look at the channels that are called."""
-
-
-@dataclass(frozen=True)
-class SpaceTest:
-    """What was found about a space.
-
-    question : "innovation", "level", or "none" where nothing could be asked (a note says why).
-    score : (channel,), the share of the channel's variance (of its ranks, as normal scores) that the asked part of
-        the space explains and nothing else does; ci_low and ci_high, 95%; p, that there is nothing, which is 1 for
-        a score so small (`MISFIT`) that the regressions may be wrong by as much. NaN where nothing could be asked.
-    level : (channel,), the share that the values of the space tell, whatever else goes with them; not tested.
-    notes : what may mislead, each with what to do.
-    at : time steps (n,) -> what each adds to the score, (n, channel); their mean over time is the score. NaN at
-        time steps that were not used.
-    """
-
-    space: str
-    question: str
-    score: np.ndarray
-    ci_low: np.ndarray
-    ci_high: np.ndarray
-    p: np.ndarray
-    level: np.ndarray
-    notes: list[Note] = field(default_factory=list)
-    at: Callable[[np.ndarray], np.ndarray] = field(default=lambda rows: np.empty((0, 0)), repr=False)
-
-    @property
-    def why_refused(self) -> str:
-        """Why nothing could be asked; nothing if something could."""
-        return "" if self.question != "none" else " ".join(note.text for note in self.notes)
 
 
 @one_blas_thread()
@@ -113,11 +82,15 @@ def ask_spaces(
     first, last = segment_bounds(runs)
     known = np.all([space.known(table) for space in asked.values()], axis=0)
     notes: list[Note] = []
-    variables = make_variables(table, asked, known, first, notes)
-    rows = as_slice(used)
-    own = recording.X[rows] if isinstance(rows, slice) else take_rows(recording.X, used)
-    scores = normal_scores(own)
-    release(own)
+
+    def rank() -> np.ndarray:
+        rows = as_slice(used)
+        own = recording.X[rows] if isinstance(rows, slice) else take_rows(recording.X, used)
+        ranks = normal_scores(own)
+        release(own)
+        return ranks
+
+    variables, scores = side_by_side(lambda: make_variables(table, asked, known, first, notes), rank)
     seen = None if view is None else components(view[used], view.shape[1])
     noisy = {note.space for note in notes if note.kind == "measured with error"}
     everything = _Everything(variables, known, first, last, scores, seen, flips, noisy)
@@ -126,13 +99,12 @@ def ask_spaces(
     def ask(name: str) -> SpaceTest:
         own = [note for note in notes if note.space == name]
         found = everything.ask(name, chosen, own) if name in variables else None
-        found = _nothing(name, scores.shape[1], own) if found is None else found
+        found = nothing_asked(name, scores.shape[1], own) if found is None else found
         return replace(found, at=_at(found.at, used, len(recording), scores.shape[1]))
 
-    notes += everything.find_late_responses()
-    notes += everything.find_changes()
+    notes += everything.look()
     names = [name for name, space in asked.items() if not space.nuisance]
-    everything.remember_pasts([name for name in names if name in variables], chosen)
+    everything.remember([name for name in names if name in variables], chosen)
     return in_threads(ask, names)
 
 
@@ -164,12 +136,6 @@ def _at(at: Callable[[np.ndarray], np.ndarray], used: np.ndarray, steps: int, ch
     return of_whole
 
 
-def _nothing(name: str, channels: int, notes: list[Note]) -> SpaceTest:
-    empty = np.full(channels, np.nan)
-    at = lambda rows: np.full((len(rows), channels), np.nan)  # noqa: E731
-    return SpaceTest(name, "none", empty, empty, empty, empty, empty, notes, at)
-
-
 @dataclass
 class _Everything:
     """All that is known of a recording. scores : (time, channel), normal scores. view : see `ask_spaces`. noisy :
@@ -187,34 +153,41 @@ class _Everything:
     pasts: dict[tuple[int, int], tuple[History, np.ndarray]] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
 
-    def __post_init__(self) -> None:
+    def look(self) -> list[Note]:
+        """Look at the variables before anything is asked: which tell which others, which of them channels respond
+        to late, and to which channels' tuning changes through the session."""
         known = {name: each.values[self.known] for name, each in self.variables.items()}
-        self.functions = table_of_functions(known)
-        self.noise = noise_columns(len(self.first))
+        few = np.flatnonzero(self.known)
+        few = few[:: max(1, len(few) // LOOKED_AT)]
+        scores = np.ascontiguousarray(self.scores[few])
+        self.functions, self.noise, late, changed = side_by_side(
+            lambda: table_of_functions(known),
+            lambda: noise_columns(len(self.first)),
+            lambda: self._late(few, scores),
+            lambda: self._changed(few, scores),
+        )
         self.scores_known = self.scores if self.known.all() else self.scores[self.known]
-
-    def find_late_responses(self) -> list[Note]:
-        """Mark the variables that channels respond to late, and put what is new in them since before then."""
-        few = np.flatnonzero(self.known)
-        if len(few) < FEWEST * SHORTEST:
-            return []
-        few = few[:: max(1, len(few) // LOOKED_AT)]
-        asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
-        found = in_threads(lambda name: late_lags(self.variables[name], self.scores, self.first, few), asked)
         notes = []
-        for name, (lags, channels) in zip(asked, found, strict=True):
-            if lags:
-                own = self.variables[name]
-                lag = own.lag + lags[-1]
-                self.variables[name] = replace(own, past=earlier(self.first, lag), lag=lag, late=lags)
-                text = LATE_RESPONSES.format(found=channels, longest=lags[-1])
-                notes.append(Note(name, "late responses", text))
-        return notes
+        for name, (lags, channels) in late.items():  # what is new in them is new since before then
+            own = self.variables[name]
+            lag = own.lag + lags[-1]
+            self.variables[name] = replace(own, past=earlier(self.first, lag), lag=lag, late=lags)
+            text = LATE_RESPONSES.format(found=channels, longest=lags[-1])
+            notes.append(Note(name, "late responses", text))
+        self.variables |= {name: replace(self.variables[name], wanders=True) for name in changed}
+        return notes + [Note(name, "tuning changes", TUNING_CHANGES) for name in changed]
 
-    def find_changes(self) -> list[Note]:
-        """Mark the variables that channels' tuning to changes through the session."""
-        few = np.flatnonzero(self.known)
-        few = few[:: max(1, len(few) // LOOKED_AT)]
+    def _late(self, few: np.ndarray, scores: np.ndarray) -> dict[str, tuple[tuple[int, ...], int]]:
+        """Lags at which channels respond to a variable, and how many do, where they respond late. few : some time
+        steps. scores : there, (n, channel)."""
+        asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
+        if self.known.sum() < FEWEST * SHORTEST:
+            return {}
+        found = in_threads(lambda name: late_lags(self.variables[name], scores, self.first, few), asked)
+        return {name: each for name, each in zip(asked, found, strict=True) if each[0]}
+
+    def _changed(self, few: np.ndarray, scores: np.ndarray) -> list[str]:
+        """Variables that channels' tuning to changes through the session."""
         asked = [name for name, each in self.variables.items() if not each.categorical]
         if len(self.variables) < 2 or len(few) < FEWEST * SHORTEST:  # there is nothing to condition on
             return []
@@ -222,19 +195,28 @@ class _Everything:
         def changes(name: str) -> bool:
             variable, steps = self.variables[name], len(self.first)
             functions = variable.fine_functions(few, 4), variable.changing_functions(few, steps, 4)
-            return tuning_changes(*functions, self.scores[few], few)
+            return tuning_changes(*functions, scores, few)
 
-        found = [name for name, changed in zip(asked, in_threads(changes, asked), strict=True) if changed]
-        self.variables |= {name: replace(self.variables[name], wanders=True) for name in found}
-        return [Note(name, "tuning changes", TUNING_CHANGES) for name in found]
+        return [name for name, changed in zip(asked, in_threads(changes, asked), strict=True) if changed]
 
-    def remember_pasts(self, names: list[str], chosen: np.ndarray) -> None:
+    def remember(self, names: list[str], chosen: np.ndarray) -> None:
         """Work out what spaces share, while all cores are free for it."""
-        for name in names:
-            variable = self.variables[name]
-            if variable.innovation and not variable.seldom:
-                if blocks := split_blocks(variable, chosen, self.first, name, []):
+        asked = [self.variables[name] for name in names if self.variables[name].innovation]
+
+        def pasts() -> None:
+            for variable in (each for each in asked if not each.seldom):
+                if blocks := split_blocks(variable, chosen, self.first, "", []):
                     self._past(variable, 0, blocks)
+
+        if any(not each.categorical for each in asked):  # what notes about hidden company look at
+            self.hidden, _ = side_by_side(lambda: hidden_components(self.scores_known, self.told), pasts)
+        else:
+            pasts()
+
+    @cached_property
+    def told(self) -> dict[str, np.ndarray]:
+        """What is known of each space: (time, k), at the time steps at which all are known."""
+        return {name: each.told_of(self.first, 8)[self.known] for name, each in self.variables.items()}
 
     def ask(self, name: str, chosen: np.ndarray, notes: list[Note]) -> SpaceTest | None:
         """The test of a space at the chosen time steps; None, with a note, where nothing can be asked."""
@@ -261,7 +243,7 @@ class _Everything:
         question, left = self._residuals(name, others, same, blocks, notes)
         if question.is_time_in_epoch:
             notes.append(Note(name, "time in trial", TIME_IN_TRIAL))
-        test = _test(name, question, left, blocks, self.flips, self.noise)
+        test = space_test(name, question, left, blocks, self.flips, self.noise)
         if variable.innovation:
             test = self._slowly(test, variable, others, blocks, notes)
         self._note(test, variable, notes)
@@ -325,7 +307,7 @@ class _Everything:
         question = ask_slowly(variable, others, self.scores[:, asked], self.first, self.last)
         sums = block_sums(question.parts, blocks, self.noise)
         left = fit_residuals(sums, choose_penalties(sums, 1))
-        slow = _test(test.space, question, left, blocks, self.flips, self.noise)
+        slow = space_test(test.space, question, left, blocks, self.flips, self.noise)
         better = slow.p < test.p[asked]
         p = test.p.copy()
         p[asked] = np.minimum(1, 2 * np.minimum(slow.p, test.p[asked]))
@@ -348,8 +330,11 @@ class _Everything:
 
         def make() -> tuple[History, np.ndarray]:
             past = np.maximum(variable.past - 2 * reach, self.first)
-            history = channel_history(self.scores, self.first, past, self.view)
-            return history, whiten(self.scores, self.first, past, blocks)
+            history, whitened = side_by_side(
+                lambda: channel_history(self.scores, self.first, past, self.view),
+                lambda: whiten(self.scores, self.first, past, blocks),
+            )
+            return history, whitened
 
         if variable.seldom:  # whose blocks lie otherwise
             return make()
@@ -367,47 +352,7 @@ class _Everything:
         called = stats.false_discovery_control(test.p) <= LEVEL
         if not called.any() or variable.categorical or not variable.innovation:
             return
-        values = {key: each.told_of(self.first, 8)[self.known] for key, each in self.variables.items()}
-        with self.lock:
-            self.hidden = self.hidden or hidden_components(self.scores_known, values)
-        if moves_with_hidden(self.hidden, self.scores_known, values, name, variable.lag, called):
+        if self.hidden and moves_with_hidden(
+            *(self.hidden, self.scores_known, self.told, name, variable.lag, called)
+        ):
             notes.append(Note(name, "hidden company", HIDDEN_COMPANY))
-
-
-def _test(
-    name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int, noise: np.ndarray
-) -> SpaceTest:
-    """Scores, intervals and p-values of a space."""
-    steps, number = sum(map(len, blocks)), len(blocks)
-    by_block = left.by_block / steps
-    sizes = sizes_of_blocks(left, question.parts, blocks, noise)
-    forms = np.stack(
-        [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, sizes, strict=True)]
-    )
-    found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
-    expected = by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
-    score = found[0] - expected
-    pull = 2 * forms[0].sum(2)
-    chance = 2 * (np.square(forms[0]).sum((1, 2)) - np.square(np.einsum("ckk->ck", forms[0])).sum(1))
-    wide = stats.t.ppf(0.975, number - 1) * np.sqrt(number * pull.var(1, ddof=1) + chance)
-    usable = np.zeros(len(question.first), dtype=bool)
-    usable[np.concatenate(blocks)] = True
-    direction = left.whitening[0] @ (left.whitening[0].T @ by_block.sum(0))  # (feature, channel)
-
-    def at(rows: np.ndarray) -> np.ndarray:
-        out = np.full((len(rows), len(score)), np.nan)
-        for part in np.array_split(np.flatnonzero(usable[rows]), -(-len(rows) // LOOKED_AT)):
-            if len(part):  # a variable may be missing at all of these
-                out[part] = left.products(question.parts(rows[part]), direction) - expected
-        return out
-
-    return SpaceTest(
-        space=name,
-        question="innovation" if question.history is not None else "level",
-        score=score,
-        ci_low=score - wide,
-        ci_high=score + wide,
-        p=np.where((score > 0) & (score < MISFIT * left.explained), 1.0, p_values(forms, found, flips)),
-        level=np.full(len(score), np.nan),
-        at=at,
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ __all__ = [
     "one_thread",
     "physical_memory",
     "resolve_device",
+    "side_by_side",
     "worker_pool",
 ]
 
@@ -60,7 +61,7 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_mine = threading.local()  # .cores: what this thread may use, if it is one of `in_threads`
+_mine = threading.local()  # .crew: the threads of which this one is, if it is one of `in_threads`
 
 
 def in_threads(
@@ -68,24 +69,119 @@ def in_threads(
 ) -> list[Result]:
     """function(each) for all arguments, in threads, in their order: for work that numpy does without Python's lock.
 
-    threads : None: as many as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes. Threads
-    within threads share them. With a budget of memory there is one: each has its own part of the work in memory.
+    `function` may use `in_threads` in its turn: threads that have nothing left to do help wherever there is work.
+
+    threads : None: as many as cores, or as OMP_NUM_THREADS allows; joblib sets that for its processes. Within
+    threads there are no more than these. With a budget of memory there is one: each has its own part of the work in
+    memory.
 
     >>> in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
     """
     every = list(arguments)
-    cores = getattr(_mine, "cores", None) or threads or _allowed()
-    several = 1 if limited() else min(cores, len(every))
-    if several <= 1:
+    if hasattr(_mine, "crew"):
+        return _share(function, every, _mine.crew)
+    several = 1 if limited() else threads or _allowed()
+    if several <= 1 or not every:
         return [function(each) for each in every]
+    with _Crew(several) as crew:
+        return _share(function, every, crew)
 
-    def work(each: Any) -> Result:
-        _mine.cores = max(1, cores // several)
-        return function(each)
 
-    with ThreadPoolExecutor(several) as pool:
-        return list(pool.map(work, every))
+class _Crew:
+    """Threads that take part in what is offered, as long as the block lasts."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.over = number, False
+        self.offers: deque[Callable[[], None]] = deque()
+        self.changed = threading.Condition()
+        self.threads = [threading.Thread(target=self._work) for _ in range(number)]
+
+    def __enter__(self) -> _Crew:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
+        for thread in self.threads:
+            thread.join()
+
+    def _work(self) -> None:
+        _mine.crew = self
+        self.help_while(lambda: not self.over)
+
+    def help_while(self, wanted: Callable[[], bool]) -> None:
+        """Take part in what is offered while that is wanted; where nothing is, wait."""
+        with self.changed:
+            while wanted():
+                if not self.offers:
+                    self.changed.wait()
+                    continue
+                offer = self.offers.popleft()
+                self.changed.release()
+                try:
+                    offer()
+                finally:
+                    self.changed.acquire()
+
+
+def _share(function: Callable[[Any], Result], every: list[Any], crew: _Crew) -> list[Result]:
+    """The same, by the threads of the crew that are free. If this thread is one of them it works too, and helps
+    elsewhere while it waits for others."""
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+    left = iter(range(len(every)))  # each thread takes the next, one at a time
+    mine = getattr(_mine, "crew", None) is crew
+    others = min(len(every), crew.number) - mine  # offers that are not yet done with
+
+    def work() -> None:
+        try:
+            for k in left:
+                results[k] = function(every[k])
+        except BaseException as error:
+            errors.append(error)
+            for _ in left:  # nothing more is begun
+                pass
+
+    def take_part() -> None:
+        nonlocal others
+        work()
+        with crew.changed:
+            others -= 1
+            crew.changed.notify_all()
+
+    with crew.changed:
+        crew.offers.extend([take_part] * others)
+        crew.changed.notify_all()
+    if mine:
+        work()
+        with crew.changed:  # what nobody took
+            others -= crew.offers.count(take_part)
+            crew.offers = deque(each for each in crew.offers if each is not take_part)
+        crew.help_while(lambda: others > 0)
+    else:
+        try:
+            with crew.changed:
+                crew.changed.wait_for(lambda: others == 0)
+        except BaseException:  # such as Ctrl-C
+            for _ in left:
+                pass
+            raise
+    if errors:
+        raise errors[0]
+    return [results[k] for k in range(len(every))]
+
+
+def side_by_side(*tasks: Callable[[], Any]) -> list[Any]:
+    """What some functions without arguments return, each in a thread of `in_threads`.
+
+    >>> side_by_side(lambda: 1, lambda: "a")
+    [1, 'a']
+    """
+    return in_threads(lambda task: task(), tasks)
 
 
 def _allowed() -> int:

@@ -1,0 +1,97 @@
+"""What is found about a space: scores with intervals, and p-values, from what regressions leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from .diagnostics import Note
+from .noise import by_chance, sizes_of_blocks
+from .questions import Question
+from .regression import Residuals
+from .sign_flips import p_values, quadratic_form
+
+__all__ = ["SpaceTest", "nothing_asked", "space_test"]
+
+LOOKED_AT = 5_000
+"""Time steps whose shares of a score are worked out at once."""
+MISFIT = 0.002
+"""Share of what is explained of a channel, below which a score may be what the regressions get wrong: no call."""
+
+
+@dataclass(frozen=True)
+class SpaceTest:
+    """What was found about a space.
+
+    question : "innovation", "level", or "none" where nothing could be asked (a note says why).
+    score : (channel,), the share of the channel's variance (of its ranks, as normal scores) that the asked part of
+        the space explains and nothing else does; ci_low and ci_high, 95%; p, that there is nothing, which is 1 for
+        a score so small (`MISFIT`) that the regressions may be wrong by as much. NaN where nothing could be asked.
+    level : (channel,), the share that the values of the space tell, whatever else goes with them; not tested.
+    notes : what may mislead, each with what to do.
+    at : time steps (n,) -> what each adds to the score, (n, channel); their mean over time is the score. NaN at
+        time steps that were not used.
+    """
+
+    space: str
+    question: str
+    score: np.ndarray
+    ci_low: np.ndarray
+    ci_high: np.ndarray
+    p: np.ndarray
+    level: np.ndarray
+    notes: list[Note] = field(default_factory=list)
+    at: Callable[[np.ndarray], np.ndarray] = field(default=lambda rows: np.empty((0, 0)), repr=False)
+
+    @property
+    def why_refused(self) -> str:
+        """Why nothing could be asked; nothing if something could."""
+        return "" if self.question != "none" else " ".join(note.text for note in self.notes)
+
+
+def nothing_asked(name: str, channels: int, notes: list[Note]) -> SpaceTest:
+    empty = np.full(channels, np.nan)
+    at = lambda rows: np.full((len(rows), channels), np.nan)  # noqa: E731
+    return SpaceTest(name, "none", empty, empty, empty, empty, empty, notes, at)
+
+
+def space_test(
+    name: str, question: Question, left: Residuals, blocks: list[np.ndarray], flips: int, noise: np.ndarray
+) -> SpaceTest:
+    """Scores, intervals and p-values of a space."""
+    steps, number = sum(map(len, blocks)), len(blocks)
+    by_block = left.by_block / steps
+    sizes = sizes_of_blocks(left, question.parts, blocks, noise)
+    forms = np.stack(
+        [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, sizes, strict=True)]
+    )
+    found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
+    expected = by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
+    score = found[0] - expected
+    pull = 2 * forms[0].sum(2)
+    chance = 2 * (np.square(forms[0]).sum((1, 2)) - np.square(np.einsum("ckk->ck", forms[0])).sum(1))
+    wide = stats.t.ppf(0.975, number - 1) * np.sqrt(number * pull.var(1, ddof=1) + chance)
+    usable = np.zeros(len(question.first), dtype=bool)
+    usable[np.concatenate(blocks)] = True
+    direction = left.whitening[0] @ (left.whitening[0].T @ by_block.sum(0))  # (feature, channel)
+
+    def at(rows: np.ndarray) -> np.ndarray:
+        out = np.full((len(rows), len(score)), np.nan)
+        for part in np.array_split(np.flatnonzero(usable[rows]), -(-len(rows) // LOOKED_AT)):
+            if len(part):  # a variable may be missing at all of these
+                out[part] = left.products(question.parts(rows[part]), direction) - expected
+        return out
+
+    return SpaceTest(
+        space=name,
+        question="innovation" if question.history is not None else "level",
+        score=score,
+        ci_low=score - wide,
+        ci_high=score + wide,
+        p=np.where((score > 0) & (score < MISFIT * left.explained), 1.0, p_values(forms, found, flips)),
+        level=np.full(len(score), np.nan),
+        at=at,
+    )
