@@ -75,6 +75,8 @@ class Recording:
     named_channels : bool
         Whether the names came with the data: labels of columns, text or not, other than 0, 1, 2, ... Data with
         named channels must have the same names in the same order to be compared with each other.
+    labelled_channels : bool
+        Whether X is a table whose columns have labels: those of named channels, or 0, 1, 2, ...
     variables : DataFrame, one column per variable; there may be none
     epochs : (time,) int64 array: 0, 0, 1, 1, 1, 2, ...
         Counts the contiguous runs of one label; a gap in time starts a new one.
@@ -111,6 +113,7 @@ class Recording:
     X: np.ndarray
     channel_names: list[str]
     named_channels: bool
+    labelled_channels: bool
     variables: pd.DataFrame
     epochs: np.ndarray
     time: np.ndarray
@@ -134,6 +137,7 @@ class Recording:
         X = time_first(X)
         values, columns = as_matrix(X), column_labels(X)
         steps, channels = values.shape
+        self.labelled_channels = columns is not None
         self.named_channels = columns is not None and not is_default(columns)
         self.channel_names = [f"channel{i}" for i in range(channels)] if columns is None else [*map(str, columns)]
         check_unique(self.channel_names, "channel")
