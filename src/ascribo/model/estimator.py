@@ -40,7 +40,7 @@ from .goodness_of_fit import Fit, goodness_of_fit
 from .history import history_of
 from .input_checks import all_text, check_same_channels, check_variables, resolve_spaces
 from .memory_needs import check_attribution, check_score, check_transform, within_memory
-from .number_of_seeds import describe_spent, train_seeds
+from .number_of_seeds import describe_batch, describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
 from .reporting import Reported
 from .saving import save
@@ -193,7 +193,8 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
                 forget(folder, [key])
         self._trained(begun, trained, model, fit, why)
-        for line in describe_spent(self.spent_):
+        batch = describe_batch(self.batch_size, self.batch_size_)
+        for line in describe_spent(self.spent_) + ([f"batches of {batch}"] if batch else []):
             say(line, bool(self.progress))
         if isinstance(X, pd.DataFrame) and begun.given.named_channels and not all_text(X.columns):
             del self.feature_names_in_  # scikit-learn knows names that are text; `channel_names_` has the others

@@ -18,6 +18,7 @@ from ...data.recording import Recording
 from ...spaces.base import Space, layout
 from ...support.compute import one_thread
 from ...support.names import suggest
+from ...support.progress import say
 from ...training.checkpoints import discard_checkpoints, forget, one_fit, remember
 from ...training.settings import MOST_SEEDS, Settings
 from ..estimator import ContrastiveEmbedding
@@ -25,6 +26,7 @@ from ..fitting import Prepared, prepare
 from ..history import history_of
 from ..input_checks import check_parameters, check_recording, resolve_spaces
 from ..memory_needs import check_session_embeddings, check_session_fit, within_memory
+from ..number_of_seeds import describe_batch
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
@@ -363,6 +365,8 @@ class SharedEmbedding(ContrastiveEstimator):
         settings = Settings.from_parameters(self, time_steps=shortest, **changes)
         folder = None if self.checkpoint is None else Path(self.checkpoint)
         file = None if folder is None else folder / "sessions.safetensors"
+        if batch := describe_batch(self.batch_size, settings.batch_size, "in the shortest session"):
+            say(f"batches of {batch}", bool(self.progress))
         with one_thread(), one_fit(folder):
             if folder is not None and not self.sessions_ and not isinstance(self.random_state, int | np.integer):
                 self.seeds_ = remember(folder, "seeds of all sessions", self.seeds_)
