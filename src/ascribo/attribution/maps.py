@@ -49,7 +49,7 @@ class Parts:
     only_at: Callable[[np.ndarray], AttributionMaps]
     scores_at: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def __deepcopy__(self, memo) -> Parts:
+    def __deepcopy__(self, memo: object) -> Parts:
         return self
 
     def __reduce__(self):
@@ -169,7 +169,7 @@ class AttributionMaps:
             )
         if not self.tested:
             raise ValueError(f"no space can be tested: {'; '.join(dict.fromkeys(self.untested.values()))}.")
-        table = pd.concat([self._calls_of(space, q) for space in self.tested], ignore_index=True)
+        table = pd.concat([self._call_space(space, q) for space in self.tested], ignore_index=True)
         shares = ["score", "ci_low", "ci_high"]
         table[shares] = table[shares].clip(upper=1.0)  # of some blocks of time it may be more
         if self.level is not None:
@@ -187,7 +187,7 @@ class AttributionMaps:
         there = {name for array in arrays for name in array["space"].values.tolist()}
         return [name for name in self.by_space["space"].values.tolist() if name in there - {*self.untested}]
 
-    def _calls_of(self, space: str, q: float) -> pd.DataFrame:
+    def _call_space(self, space: str, q: float) -> pd.DataFrame:
         """The rows of one space."""
         if self.tests is not None and space in self.tests["space"].values:
             p, low, high = self.tests.sel(space=space, number=list(NUMBERS)).values

@@ -23,7 +23,7 @@ from ...training.checkpoints import discard_checkpoints, forget, one_fit, rememb
 from ...training.settings import MOST_SEEDS, Settings
 from ..estimator import ContrastiveEmbedding
 from ..fitting import Prepared, prepare
-from ..history import history_of
+from ..history import make_history
 from ..input_checks import check_parameters, check_recording, resolve_spaces
 from ..memory_needs import check_session_embeddings, check_session_fit, within_memory
 from ..number_of_seeds import describe_batch
@@ -31,7 +31,7 @@ from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
 from .kept_time_steps import Landmarks, session_consistency
-from .session_checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
+from .session_checks import as_recordings, check_overlap, joint_statistics, own_spaces, shared_spaces
 from .session_pairs import SessionPairs, joint_measures
 
 __all__ = ["SharedEmbedding"]
@@ -111,7 +111,7 @@ class SharedEmbedding(ContrastiveEstimator):
         variables, if the recordings do not have them.
         """
         check_parameters(self)
-        given = recordings_of(recordings, y)
+        given = as_recordings(recordings, y)
         if len(given) < 2:
             raise ValueError("one session has nothing to share its space with: use ContrastiveEmbedding.")
         spaces = shared_spaces(self.spaces, given)
@@ -149,7 +149,7 @@ class SharedEmbedding(ContrastiveEstimator):
             )
         if name in self.sessions_:
             raise ValueError(f"there is a session {name!r} already: choose another name.")
-        given = recordings_of({name: recording}, None if y is None else {name: y})
+        given = as_recordings({name: recording}, None if y is None else {name: y})
         models = {other: part.model_ for other, part in self.sessions_.items()}
         spaces = shared_spaces(self.spaces_, given, {other: model.spaces for other, model in models.items()})
         self._check_memory(given, spaces)
@@ -265,7 +265,7 @@ class SharedEmbedding(ContrastiveEstimator):
         models = {name: part.model_ for name, part in self.sessions_.items()}
         tables, z = {}, {}
         if recordings is not None:
-            for name, recording in self._named(recordings_of(recordings), None)[0].items():
+            for name, recording in self._named(as_recordings(recordings), None)[0].items():
                 tables[name], z[name] = recording.variables, self.sessions_[name].transform(recording)
                 for variable in {v for s in models[name].spaces.values() for v in s.variables}:
                     if variable not in recording.variables:
@@ -385,7 +385,7 @@ class SharedEmbedding(ContrastiveEstimator):
                 discard_checkpoints([file])
                 forget(folder, ["seeds of all sessions"])
         for (name, part), (model, fit, curves, landmarks, ended) in zip(prepared.items(), fitted, strict=True):
-            history = history_of(curves, [o.space for o in part.problem.objectives])
+            history = make_history(curves, [o.space for o in part.problem.objectives])
             self.sessions_[name] = self._view(model.spaces)._fitted(
                 given[name], part, model, fit, history, settings.batch_size
             )
