@@ -188,7 +188,7 @@ class TestTimeStampsAreLabels:
             asc.Recording(X, series(DATES + pd.Timedelta("1D")), time=DATES)
 
     def test_epochs_too(self):
-        labels = pd.Series(np.repeat([0, 1], N // 2), index=TIME)
+        labels = pd.Series(np.repeat([0, 1], [10, N - 10]), index=TIME)
         assert asc.Recording(X, epochs=labels[::-1], time=TIME).epochs.tolist() == labels.tolist()
 
     def test_a_default_index_is_no_label(self):
