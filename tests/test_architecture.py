@@ -29,6 +29,15 @@ def test_the_picture_is_the_contract():
     assert picture() == contract()
 
 
+def test_contributing_lists_the_layers_of_the_contract():
+    """From below, a line for each."""
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("## The map of the house")[1].split("## ")[0]
+    listed = [
+        set(re.findall(r"`(\w+)(?:\.py)?`", line)) for line in re.findall(r"^\d+\. (.*)$", text, re.MULTILINE)
+    ]
+    assert listed == contract()[::-1]
+
+
 def test_every_folder_and_module_of_the_package_is_in_it():
     inside = {
         p.stem for p in (ROOT / "src" / "ascribo").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .public import *  # noqa: F403
 else:
 
-    def __getattr__(name):
+    def __getattr__(name: str):
         if name == "__all__" or not name.startswith("__"):
             if find_spec(f"{__name__}.{name}") is not None:  # a folder or module, such as `simulate`
                 return import_module(f"{__name__}.{name}")

@@ -57,6 +57,15 @@ OVER_TIME = {
 }
 
 
+def test_shown_in_a_terminal_they_are_one_line():
+    """Arrays would fill pages."""
+    maps = make(*local_maps())
+    assert repr(maps) == "AttributionMaps(test, 3 channels: left, middle and 1 more; spaces: a, b; calls: none)"
+    p = xr.DataArray(np.ones((3, 3, 1)), dims=("number", "channel", "space"), coords={"space": ["b"]})
+    assert repr(replace(maps, tests=p)).endswith("spaces: a, b; calls: b)")
+    assert repr(copy.deepcopy(maps)) == repr(pickle.loads(pickle.dumps(maps))) == repr(maps) == str(maps)
+
+
 @pytest.mark.parametrize("aggregate", OVER_TIME)
 @pytest.mark.parametrize("window", [1, 4])
 def test_aggregates_are_taken_over_valid_samples_then_seeds(aggregate, window):

@@ -1,6 +1,8 @@
 """`ascribo info`, and sessions on the command line."""
 
 import json
+import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -65,6 +67,19 @@ def test_info_about_sessions(sessions, capsys):
     fit = asc.load(sessions).goodness_of_fit_
     for session, space, bits in zip(fit["session"], fit["space"], fit["bits"], strict=True):
         assert any(row[:3] == [session, space, f"{bits:.3f}"] for row in words)
+
+
+def test_info_says_if_batches_of_sessions_had_to_be_smaller(sessions, tmp_path, capsys):
+    assert main(["info", str(sessions)]) == 0
+    assert "batch:" not in capsys.readouterr().out
+    folder = shutil.copytree(sessions, tmp_path / "run")
+    for own in folder.glob("session-*"):
+        facts, tensors = run_folder.read_run(own)
+        run_folder.write_run(own, {**facts, "batch_size": 10}, tensors)
+    assert main(["info", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"batch: +10 time steps, all there are in the shortest session \(batch_size=\d+\)", said)
+    assert said.count("batch:") == 1
 
 
 def test_info_about_sessions_as_json(sessions, capsys):

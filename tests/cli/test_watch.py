@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 import ascribo as asc
 from ascribo.cli.main import main
-from ascribo.cli.watch import progress_of
+from ascribo.cli.watch import read_progress
 from ascribo.training import loop
 
 
@@ -41,7 +41,7 @@ def test_a_running_fit_is_followed(tmp_path, monkeypatch, capsys):
     )  # fmt: skip
     with pytest.raises(Stop):
         model.fit(np.random.default_rng(0).normal(size=(400, 4)))
-    table = progress_of(tmp_path)
+    table = read_progress(tmp_path)
     assert table is not None and table["seeds"].tolist() == [1] and table["steps"].tolist() == [50]
     assert table["λ"].tolist() == [0.5] and np.isfinite(table["loss"]).all() and table["age"][0] < 60
     # the steps are fixed, and yet there are bits on held-out time, and the time left of both seeds
@@ -90,7 +90,7 @@ def test_files_of_an_older_version_are_shown(tmp_path):
     save_file(
         tensors, tmp_path / ".checkpoint" / "seeds-0.safetensors", metadata={"ascribo": "checkpoint", "done": "3"}
     )
-    table = progress_of(tmp_path)
+    table = read_progress(tmp_path)
     assert table is not None and table["steps"].tolist() == [3]
     assert table[["of", "bits", "left"]].isna().to_numpy().all()
     assert main(["watch", str(tmp_path), "--once"]) == 0

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import ascribo as asc
-from ascribo.data.row_labels import match_rows, row_labels
+from ascribo.data.row_labels import RowLabels, find_labels, match_rows, row_labels
 
 N = 40
 TIME = np.arange(N) / 10
@@ -128,7 +128,89 @@ def test_what_counts_as_labels():
     assert row_labels(X) is None and row_labels(pd.DataFrame(X)) is None and row_labels(pd.Series(SPEED)) is None
     assert row_labels(xr.DataArray(X, dims=("time", "channel"))) is None
     assert row_labels(pd.DataFrame(X)[5:]) is not None
-    assert match_rows(SPEED, pd.Index(TIME), "speed") is SPEED
+    assert find_labels(X) is None and find_labels(pd.DataFrame(X)).made_up
+    assert match_rows(SPEED, RowLabels(pd.Index(TIME)), "speed") is SPEED
+
+
+class TestWholeNumbers:
+    """Two integer indexes say which rows belong together, even if pandas made one of them up."""
+
+    plain = pd.DataFrame(X, columns=list("abc"))
+    speed = pd.DataFrame({"speed": SPEED})
+
+    def test_reversed(self):
+        np.testing.assert_array_equal(speeds(self.plain, self.speed[::-1]), SPEED)
+        np.testing.assert_array_equal(speeds(self.plain[::-1], self.speed), SPEED[::-1])
+        np.testing.assert_array_equal(speeds(self.plain, {"speed": self.speed["speed"][::-1]}), SPEED)
+
+    def test_shuffled(self):
+        shuffled = self.speed.sample(frac=1, random_state=0)
+        np.testing.assert_array_equal(speeds(self.plain, shuffled), SPEED)
+
+    def test_a_part_and_the_whole(self):
+        np.testing.assert_array_equal(speeds(self.plain[10:30], self.speed), SPEED[10:30])
+
+    def test_shifted_slices_are_refused(self):
+        with pytest.raises(ValueError, match=r"20 of the 30 labels of X .*example, 0 does not occur in variables"):
+            asc.Recording(self.plain[:30], self.speed[10:])
+        with pytest.raises(ValueError, match=r"20 of the 30 labels of X .*example, 30 does not occur in variables"):
+            asc.Recording(self.plain[10:], self.speed[:30])
+        for role in ("epochs", "time"):
+            with pytest.raises(ValueError, match=f"20 of the 30 labels of X .* in {role}"):
+                asc.Recording(self.plain[:30], **{role: self.speed["speed"][10:]})
+
+    def test_equal_indexes(self):
+        numbers = np.arange(N) + 7
+        np.testing.assert_array_equal(speeds(self.plain.set_axis(numbers), self.speed.set_axis(numbers)), SPEED)
+        np.testing.assert_array_equal(speeds(self.plain, self.speed.set_axis(np.arange(N))), SPEED)
+
+    def test_arrays_are_matched_by_position(self):
+        np.testing.assert_array_equal(speeds(X, self.speed[::-1]), SPEED[::-1])
+        np.testing.assert_array_equal(speeds(X[:30], self.speed[10:]), SPEED[10:])
+        np.testing.assert_array_equal(speeds(self.plain[10:], {"speed": SPEED[:30]}), SPEED[:30])
+
+
+class TestTimeStampsAreLabels:
+    """Channels without labels have those of `time`."""
+
+    @pytest.mark.parametrize("channels", [X, pd.DataFrame(X, columns=list("abc"))], ids=["array", "frame"])
+    @pytest.mark.parametrize("variable", [series, data_array])
+    @pytest.mark.parametrize("time", [TIME, list(TIME), pd.Index(TIME), pd.Series(TIME)])
+    def test_the_index_of_the_variables_is_compared_with_them(self, channels, variable, time):
+        np.testing.assert_array_equal(speeds(channels, variable(), time=time), SPEED)
+        np.testing.assert_array_equal(speeds(channels, variable()[::-1], time=time), SPEED)
+        with pytest.raises(ValueError, match=r"X has the time stamps, .* 30 of the 40 labels of time"):
+            asc.Recording(channels, variable(TIME + 1.0), time=time)
+
+    def test_dates(self):
+        np.testing.assert_array_equal(speeds(X, series(DATES)[::-1], time=DATES), SPEED)
+        with pytest.raises(ValueError, match="0 of the 40 labels of time"):
+            asc.Recording(X, series(DATES + pd.Timedelta("1D")), time=DATES)
+
+    def test_epochs_too(self):
+        labels = pd.Series(np.repeat([0, 1], [10, N - 10]), index=TIME)
+        assert asc.Recording(X, epochs=labels[::-1], time=TIME).epochs.tolist() == labels.tolist()
+
+    def test_a_default_index_is_no_label(self):
+        for time in (TIME, np.arange(N) + 5):
+            np.testing.assert_array_equal(speeds(X, pd.DataFrame({"speed": SPEED}), time=time), SPEED)
+
+    def test_columns_of_one_table_belong_together(self):
+        """Part of a table, whose rows kept their numbers: time and speed have the same index."""
+        part = pd.DataFrame({"time": TIME, "speed": SPEED})[10:30]
+        np.testing.assert_array_equal(speeds(X[10:30], part[["speed"]], time=part["time"]), SPEED[10:30])
+
+    def test_labels_of_the_channels_come_first(self):
+        np.testing.assert_array_equal(speeds(frame(), series()[::-1], time=TIME + 100), SPEED)
+        stamps = pd.Series(TIME, name="time")
+        plain = pd.DataFrame(X)
+        recording = asc.Recording(plain, series()[::-1], time=stamps[::-1])  # put in the order of X first
+        np.testing.assert_array_equal(recording.time, TIME)
+        np.testing.assert_array_equal(recording.variables["speed"], SPEED)
+
+    def test_time_of_another_length_is_what_is_wrong(self):
+        with pytest.raises(ValueError, match="time has 39 entries and X has 40"):
+            asc.Recording(X, series(), time=TIME[1:])
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +238,29 @@ def test_fit_and_attribute_match_by_label(model, quick_unique_variance):
     for call in (model.fit, model.attribute, model.score):
         with pytest.raises(ValueError, match="100 of the 400 labels of X"):
             call(wide, late)
+    plain, numbered = wide.reset_index(drop=True), speed.reset_index(drop=True)
+    np.testing.assert_array_equal(model.fit(plain, numbered[::-1]).transform(plain), expected)
+    np.testing.assert_array_equal(
+        model.attribute(plain, numbered[::-1]).by_space, model.attribute(plain, numbered).by_space
+    )
+    for call in (model.fit, model.attribute, model.score):
+        with pytest.raises(ValueError, match="200 of the 300 labels of X"):
+            call(plain[:300], numbered[100:])
+
+
+def test_sessions_match_by_label():
+    steps = 300
+    rng = np.random.default_rng(0)
+    X = {name: pd.DataFrame(rng.normal(size=(steps, 4)), columns=list("abcd")) for name in ("one", "two")}
+    y = {name: pd.DataFrame({"x": np.cumsum(rng.normal(size=steps))}) for name in X}
+    small = {"seeds": 1, "steps": 5, "batch_size": 32, "penalty": 0.0, "random_state": 0, "encoder": asc.MLP((4,))}
+    shared = asc.SharedEmbedding({"x": asc.Follow("x", 1)}, **small, progress=False)
+    expected = shared.fit(X, y).transform(X)
+    turned = shared.fit(X, {name: table[::-1] for name, table in y.items()}).transform(X)
+    for name in X:
+        np.testing.assert_array_equal(turned[name], expected[name])
+    with pytest.raises(ValueError, match="200 of the 300 labels of X"):
+        shared.fit(X, {**y, "two": y["two"].set_axis(np.arange(steps) + 100)})
 
 
 def test_decoding_matches_by_label():

@@ -1,5 +1,7 @@
 """The code on the page docs/extending.md runs, and its sampler draws what the page says."""
 
+import dataclasses
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -43,6 +45,41 @@ def _recording(seed, steps=1200):
 
 def _distance(phase, drawn, reference):
     return (phase[drawn] - phase[reference] + np.pi) % TURN - np.pi
+
+
+def test_the_page_names_every_field_that_the_library_reads():
+    """The fields of `Space`, and no others: a field of the user's own changes nothing."""
+    read = {name for name, kind in inspect.get_annotations(asc.Space).items() if "ClassVar" not in kind}
+    assert len(read) == 5 and "Five fields are read by the library" in PAGE.read_text()
+    assert set(re.findall(r"^  - `(\w+)`: ", PAGE.read_text(), re.MULTILINE)) == read
+
+
+def test_the_table_has_all_that_can_be_overridden():
+    fields = inspect.get_annotations(asc.Space)
+    own = {name for name in [*vars(asc.Space), *fields] if not name.startswith("_")}
+    own -= {name for name, kind in fields.items() if "ClassVar" not in kind}
+    own -= {"follows_time"}  # which follows from the variables
+    assert len(own) > 20
+    told = PAGE.read_text().partition("## What else the library asks of a space")[2]
+    named = set(re.findall(r"`(\w+)[`(]", told)) | {"positives", "target_values"}
+    assert own <= named, own - named
+
+
+@pytest.mark.parametrize(("field", "changes"), [("temperature", True), ("similarity", True), ("degrees", False)])
+def test_only_the_fields_that_the_page_names_change_the_loss(page, field, changes):
+    """`temperature` is one: the same model with and without a field of that name, at the same draws."""
+    value = {"temperature": 37.0, "similarity": "dot", "degrees": 37.0}[field]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "KINDS", dict(base.KINDS))
+        patch.setattr(stored_parameters, "REGISTERED", dict(stored_parameters.REGISTERED))
+        kind = dataclasses.make_dataclass("With", [(field, object, value)], bases=(page.Side,), frozen=True)
+        spaces = [base.space_kind(kind)(("phase",), dim=1, threshold=3.0), page.Side(("phase",), 1, 3.0)]
+        small = {"steps": 3, "batch_size": 64, "seeds": 1, "penalty": 0.0, "encoder": asc.MLP((4,))}
+        data, curves = _recording(3, 400), []
+        for space in spaces:
+            model = asc.ContrastiveEmbedding({"own": space}, **small, random_state=0, progress=False)
+            curves.append(model.fit(data).history_["infonce"].values)
+    assert np.array_equal(*curves) is not changes
 
 
 @pytest.mark.parametrize("way", ["host", "device"])

@@ -531,6 +531,16 @@ def test_a_batch_is_no_larger_than_the_recording(data):
     assert tiny(batch_size=50, steps=2, penalty=0.0).fit(part).batch_size_ == 50
 
 
+def test_a_fit_says_that_its_batches_are_smaller(data, capsys):
+    part = data[:200]
+    tiny(batch_size=200, steps=2, penalty=0.0, progress=True).fit(part)
+    assert "batches" not in capsys.readouterr().err
+    tiny(batch_size=512, steps=2, penalty=0.0, progress=True).fit(part)
+    assert "batches of 200 time steps, all there are (batch_size=512)\n" in capsys.readouterr().err
+    tiny(batch_size=512, steps=2, penalty=0.0, progress=False).fit(part)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("fraction", [0.001, 0.009])
 def test_a_few_held_out_steps_are_not_judged_by(data, fraction):
     """Of 2 or 18 time steps no space could be told from chance: they are not held out at all."""

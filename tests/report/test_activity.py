@@ -37,7 +37,7 @@ def test_tuning_is_the_mean_in_each_bin_and_in_halves_of_time():
     place_shown, side_shown = activity.shown_variables(recording, {})
     found = activity.tuning(recording, [place_shown, side_shown], [(0, 0)])
     for k, half in enumerate((slice(None), slice(0, 2000), slice(2000, None))):
-        of_bin = place_shown.bin_of(activity.BINS)[half]
+        of_bin = place_shown.find_bins(activity.BINS)[half]
         for b in (0, 11, 23):
             np.testing.assert_allclose(found.curves[0][k, :, b], recording.X[half][of_bin == b].mean(0), rtol=1e-6)
         for c, label in enumerate(("left", "right")):

@@ -15,6 +15,7 @@ from ..data.recording import Recording
 from ..metrics.scores import auroc
 from ..support.files import write_atomically
 from ..support.html_tables import html_table
+from ..support.names import first_few, plural
 from .false_discovery_rate import CROSS_FITTED, call_by_p, call_channels
 from .map_files import read_arrays, write_arrays
 
@@ -49,7 +50,7 @@ class Parts:
     only_at: Callable[[np.ndarray], AttributionMaps]
     scores_at: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def __deepcopy__(self, memo) -> Parts:
+    def __deepcopy__(self, memo: object) -> Parts:
         return self
 
     def __reduce__(self):
@@ -97,6 +98,8 @@ class AttributionMaps:
     >>> small = dict(seeds=1, steps=100, batch_size=128, encoder=asc.MLP((16,)), penalty=0, random_state=0)
     >>> model = asc.ContrastiveEmbedding({"position": asc.Follow("x", dim=1)}, **small).fit(data)
     >>> maps = model.attribute(data)
+    >>> maps
+    AttributionMaps(unique_variance, 8 channels: channel0, channel1 and 6 more; spaces: position; calls: position)
     >>> maps.auroc(data, space="position")
     1.0
     >>> maps.tested, maps.calls().query("called")["channel"].tolist()
@@ -131,6 +134,15 @@ class AttributionMaps:
     tests: xr.DataArray | None = None
     notes: dict[str, dict[str, str]] = field(default_factory=dict)
     parts: Parts | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        channels, spaces = (self.by_space[dim].values.tolist() for dim in ("channel", "space"))
+        parts = [
+            f"{self.method}, {len(channels)} channel{plural(len(channels))}: {first_few(channels, 2)}",
+            f"spaces: {first_few(spaces)}",
+            f"calls: {first_few(self.tested) or 'none'}",
+        ]
+        return f"AttributionMaps({'; '.join(parts)})"
 
     def _repr_html_(self) -> str:
         """In a notebook: how many channels carry each space, and the strongest of them."""
@@ -169,7 +181,7 @@ class AttributionMaps:
             )
         if not self.tested:
             raise ValueError(f"no space can be tested: {'; '.join(dict.fromkeys(self.untested.values()))}.")
-        table = pd.concat([self._calls_of(space, q) for space in self.tested], ignore_index=True)
+        table = pd.concat([self._call_space(space, q) for space in self.tested], ignore_index=True)
         shares = ["score", "ci_low", "ci_high"]
         table[shares] = table[shares].clip(upper=1.0)  # of some blocks of time it may be more
         if self.level is not None:
@@ -187,7 +199,7 @@ class AttributionMaps:
         there = {name for array in arrays for name in array["space"].values.tolist()}
         return [name for name in self.by_space["space"].values.tolist() if name in there - {*self.untested}]
 
-    def _calls_of(self, space: str, q: float) -> pd.DataFrame:
+    def _call_space(self, space: str, q: float) -> pd.DataFrame:
         """The rows of one space."""
         if self.tests is not None and space in self.tests["space"].values:
             p, low, high = self.tests.sel(space=space, number=list(NUMBERS)).values

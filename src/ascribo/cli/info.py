@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..model.number_of_seeds import describe_spent
+from ..model.number_of_seeds import describe_batch, describe_spent
 from ..model.run_folder import read_run
 from ..model.saving import KIND_SESSIONS
 from ..support.progress import say
@@ -36,6 +36,9 @@ def info(run: str, as_json: bool, progress: bool) -> None:
     else:
         print_line(f"sessions:  {len(sessions)}")
         print_line(f"seeds:     {known['seeds']}")
+        where = "in the shortest session"
+        for batch in {describe_batch(**part["batch_size"], where=where) for part in sessions.values()} - {None}:
+            print_line(f"batch:     {batch}")
     for name, space in known["spaces"].items():
         print_line(f"space:     {name} = {_spelled(space)}")
     if sessions is None:
@@ -102,8 +105,8 @@ def _print_recording(known: dict[str, Any]) -> None:
     if known["spent"]:
         for line in describe_spent(known["spent"]):
             print_line(f"spent:     {line}")
-    if known["batch_size"]["used"] < known["batch_size"]["asked"]:
-        print_line("batch:     {used} time steps, all there are (batch_size={asked})".format(**known["batch_size"]))
+    if batch := describe_batch(**known["batch_size"]):
+        print_line(f"batch:     {batch}")
     print_line(f"λ:         {', '.join(f'{value:.3g}' for value in known['lambda'])}")
 
 

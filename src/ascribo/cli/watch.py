@@ -16,7 +16,7 @@ from ..support.progress import duration, say
 from .info import info
 from .output import print_line, print_table
 
-__all__ = ["progress_of", "watch"]
+__all__ = ["read_progress", "watch"]
 
 
 def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
@@ -28,7 +28,7 @@ def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
             print_line("done")
             info(run, as_json=False, progress=progress)
             return
-        table = progress_of(folder)
+        table = read_progress(folder)
         if table is None and once:
             raise ValueError(
                 f"{folder} has neither a fitted model nor the state of a fit that is running: a fit writes "
@@ -46,7 +46,7 @@ def watch(*, run: str, every: float, once: bool, progress: bool) -> None:
         time.sleep(every)
 
 
-def progress_of(folder: Path) -> pd.DataFrame | None:
+def read_progress(folder: Path) -> pd.DataFrame | None:
     """A row for each stack of models of a fit that is running: seeds, steps done and how many there are to be at
     most, loss in nats, bits above chance and what they were measured on, λ, seconds left for it and those that its
     process trains after it, and the age of the file in seconds. None if there is none."""

@@ -16,7 +16,7 @@ from ..support.names import check_unique, first_few, plural, suggest
 from .arrays import ArrayLike, as_matrix, column_labels, is_default, time_first
 from .float_precision import as_stored
 from .preprocessing import Treatment, find_interval, treat
-from .row_labels import row_labels
+from .row_labels import find_labels, match_rows
 from .standardised_channels import time_chunks
 from .validation import (
     as_table,
@@ -37,7 +37,8 @@ class Recording:
 
     Everything is checked here, once, so that the rest of the library need not. Rows of the variables, epochs and
     time stamps belong to rows of X by their labels, where both sides have labels (a DataFrame's or Series' index
-    other than 0, 1, 2, ..., a DataArray's coordinate along time), and by their position otherwise.
+    other than 0, 1, 2, ..., a DataArray's coordinate along time; `time` for an X without labels), and by their
+    position otherwise. Two integer indexes are compared even if one is 0, 1, 2, ...
 
     Parameters
     ----------
@@ -74,6 +75,8 @@ class Recording:
     named_channels : bool
         Whether the names came with the data: labels of columns, text or not, other than 0, 1, 2, ... Data with
         named channels must have the same names in the same order to be compared with each other.
+    labelled_channels : bool
+        Whether X is a table whose columns have labels: those of named channels, or 0, 1, 2, ...
     variables : DataFrame, one column per variable; there may be none
     epochs : (time,) int64 array: 0, 0, 1, 1, 1, 2, ...
         Counts the contiguous runs of one label; a gap in time starts a new one.
@@ -110,6 +113,7 @@ class Recording:
     X: np.ndarray
     channel_names: list[str]
     named_channels: bool
+    labelled_channels: bool
     variables: pd.DataFrame
     epochs: np.ndarray
     time: np.ndarray
@@ -131,15 +135,18 @@ class Recording:
         support: ArrayLike | None = None,
     ):
         X = time_first(X)
-        values, rows, columns = as_matrix(X), row_labels(X), column_labels(X)
+        values, columns = as_matrix(X), column_labels(X)
         steps, channels = values.shape
+        self.labelled_channels = columns is not None
         self.named_channels = columns is not None and not is_default(columns)
         self.channel_names = [f"channel{i}" for i in range(channels)] if columns is None else [*map(str, columns)]
         check_unique(self.channel_names, "channel")
         self.X = as_stored(values, self.channel_names)
+        time = None if time is None else match_rows(time_first(time), find_labels(X), "time")
+        rows = find_labels(X, time)
         self.variables = as_table(variables, steps, rows)
         self.epochs = number_epochs(epochs, steps, rows)
-        self.time = check_time(time_from_labels(X, self.epochs) if time is None else time, self.epochs, rows)
+        self.time = check_time(time_from_labels(X, self.epochs) if time is None else time, self.epochs)
         if support is None:
             self.epochs = split_at_gaps(self.epochs, self.time)
         self.truth = None if truth is None else check_truth(truth, self.channel_names)

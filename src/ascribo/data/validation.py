@@ -11,7 +11,7 @@ import xarray as xr
 
 from ..support.names import check_unique, first_few, plural
 from .arrays import as_array, as_numbers, column_labels, is_real, refuse_complex, time_first
-from .row_labels import match_rows, row_labels
+from .row_labels import RowLabels, match_rows, row_labels
 
 __all__ = [
     "as_table",
@@ -28,7 +28,7 @@ GAP = 10.0
 """A step in time of more than this many median steps is a gap."""
 
 
-def as_table(variables: Any, steps: int, labels: pd.Index | None = None) -> pd.DataFrame:
+def as_table(variables: Any, steps: int, labels: RowLabels | None = None) -> pd.DataFrame:
     """The variables as columns with text names and rows 0, 1, 2, ...
 
     steps : number of time steps. labels : of the rows of X, where it has any: see `ascribo.data.row_labels`.
@@ -87,7 +87,7 @@ def _unnamed(variables: Any) -> tuple[list[Any], list[Any]]:
     return list(values.T), numbered if labels is None else labels.to_list()
 
 
-def number_epochs(epochs: Any, steps: int, labels: pd.Index | None = None) -> np.ndarray:
+def number_epochs(epochs: Any, steps: int, labels: RowLabels | None = None) -> np.ndarray:
     """Number the contiguous runs of one label: a, a, b, a -> 0, 0, 1, 2. One run if epochs is None.
 
     steps : number of time steps. labels : of the rows of X, where it has any.
@@ -103,11 +103,11 @@ def number_epochs(epochs: Any, steps: int, labels: pd.Index | None = None) -> np
     return np.concatenate([[0], np.cumsum(codes[1:] != codes[:-1])]).astype(np.int64)
 
 
-def check_time(time: Any, epochs: np.ndarray, labels: pd.Index | None = None) -> np.ndarray:
+def check_time(time: Any, epochs: np.ndarray) -> np.ndarray:
     """Time stamps (time,) in float64, checked to increase within epochs; 0, 1, 2, ... if time is None."""
     if time is None:
         return np.arange(len(epochs), dtype=np.float64)
-    stamps = _seconds(_one_per_step(time, "time", len(epochs), labels))
+    stamps = _seconds(_one_per_step(time, "time", len(epochs), None))
     if not np.isfinite(stamps).all():
         raise ValueError(
             f"time contains NaN or infinity, first at time step {np.argmin(np.isfinite(stamps))}; "
@@ -237,7 +237,7 @@ def check_support(support: Any, time: np.ndarray, epochs: np.ndarray) -> np.ndar
     return values
 
 
-def _one_per_step(data: Any, what: str, steps: int, labels: pd.Index | None) -> np.ndarray:
+def _one_per_step(data: Any, what: str, steps: int, labels: RowLabels | None) -> np.ndarray:
     values = as_array(match_rows(time_first(data), labels, what), what)
     if values.ndim != 1:
         raise ValueError(f"{what} has shape {values.shape}; expected one entry per time step: shape ({steps},).")

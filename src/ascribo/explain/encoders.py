@@ -32,7 +32,7 @@ __all__ = [
     "as_inputs",
     "checked",
     "evaluation_mode",
-    "place_of",
+    "find_device",
     "represent",
 ]
 
@@ -76,7 +76,7 @@ def evaluation_mode(*parts: object) -> Iterator[None]:
                 module.training = training
 
 
-def place_of(encoder: object) -> tuple[torch.device | None, torch.dtype | None]:
+def find_device(encoder: object) -> tuple[torch.device | None, torch.dtype | None]:
     """Device and number format of an encoder's parameters; None for a function that has none."""
     if isinstance(encoder, FittedEncoder):
         return encoder.model.device, torch.float32

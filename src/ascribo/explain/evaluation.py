@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .encoders import Encoder, Values, as_inputs, evaluation_mode, place_of, represent
+from .encoders import Encoder, Values, as_inputs, evaluation_mode, find_device, represent
 
 __all__ = [
     "latent_shift",
@@ -67,7 +67,7 @@ def latent_shift(
     >>> latent_shift(first, X, scores, sizes=[1, 3]).values.tolist()
     [[2.0, 6.0], [2.0, 6.0]]
     """
-    device, dtype = place_of(encoder)
+    device, dtype = find_device(encoder)
     x = as_inputs(X).to(device, dtype)
     base = torch.as_tensor(baseline).to(x).expand_as(x)
     ranked = torch.as_tensor(scores).to(x)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..data.recording import Recording
 from ..support.files import fill_file
 from ..support.names import check_options, suggest
-from .encoders import Encoder, Fitted, FittedEncoder, as_inputs, checked, evaluation_mode, place_of
+from .encoders import Encoder, Fitted, FittedEncoder, as_inputs, checked, evaluation_mode, find_device
 from .example_gradients import ExampleLoss
 from .example_influence import (
     conjugate_gradients,
@@ -114,7 +114,7 @@ def examples(
         train, test = (encoder.inputs(r, np.arange(len(r))) for r in recordings.values())
     elif space is not None or seed is not None:
         raise ValueError("space and seed are for a fitted ContrastiveEmbedding, not for a module.")
-    device, dtype = place_of(encoder)
+    device, dtype = find_device(encoder)
     given, asked = (as_inputs(x, name).to(device, dtype) for x, name in ((train, "train"), (test, "test")))
     if given.shape[1:] != asked.shape[1:]:
         raise ValueError(

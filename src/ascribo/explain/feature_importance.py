@@ -31,7 +31,7 @@ from .encoders import (
     as_inputs,
     checked,
     evaluation_mode,
-    place_of,
+    find_device,
     represent,
 )
 from .feature_captum import captum_scores, is_captum
@@ -218,7 +218,14 @@ def completeness_residual(
 
 
 def _scores(
-    encoder: Any, X: Tensor, score, baseline: Any, weights: Any, unit, inner_product, batch_size: int
+    encoder: Any,
+    X: Tensor,
+    score: Callable[..., Tensor],
+    baseline: Any,
+    weights: Any,
+    unit: Any,
+    inner_product: Any,
+    batch_size: int,
 ) -> Tensor:
     """Scores of all examples, chunk by chunk: (example, ...), or (example, unit, ...) for several units."""
     several = unit is not None and not isinstance(unit, int | np.integer)
@@ -240,7 +247,7 @@ def _scores(
     return torch.cat(parts)
 
 
-def _anchors(z: Tensor, weights: Any, unit, inner_product, chunk: slice, examples: int) -> Tensor:
+def _anchors(z: Tensor, weights: Any, unit: Any, inner_product: Any, chunk: slice, examples: int) -> Tensor:
     """What g asks about each example: (batch, question, dim)."""
     if sum(option is not None for option in (weights, unit, inner_product)) > 1:
         raise ValueError("pass one of weights, unit and inner_product: they say in three ways what is explained.")
@@ -263,7 +270,7 @@ def _anchors(z: Tensor, weights: Any, unit, inner_product, chunk: slice, example
     return _label_free(z, inner_product)[:, None]
 
 
-def _label_free(z: Tensor, inner_product) -> Tensor:
+def _label_free(z: Tensor, inner_product: Any) -> Tensor:
     """f(x), or M f(x) for another inner product: (batch, dim)."""
     if inner_product is None:
         return z
@@ -289,7 +296,7 @@ def _baseline(baseline: Any, x: Tensor) -> Tensor:
     return value.expand_as(x)
 
 
-def _standard_baseline(model: FittedModel, inputs: Tensor, baseline):
+def _standard_baseline(model: FittedModel, inputs: Tensor, baseline: Any) -> Any:
     """A baseline in the channels' units, standardised as the inputs are."""
     if baseline is None or callable(baseline):
         return baseline
@@ -304,11 +311,11 @@ def _standard_baseline(model: FittedModel, inputs: Tensor, baseline):
 
 def _moved(encoder: Encoder, x: Tensor) -> Tensor:
     """Inputs where the encoder is, in its number format."""
-    device, dtype = place_of(encoder)
+    device, dtype = find_device(encoder)
     return x.to(device=device, dtype=dtype)
 
 
-def _method(method, options: dict[str, Any]) -> Callable[..., Tensor]:
+def _method(method: Any, options: dict[str, Any]) -> Callable[..., Tensor]:
     """The scores of a method as a function of encoder, inputs, baselines and anchors."""
     if is_captum(method):
         return captum_scores(method, options)
@@ -343,7 +350,7 @@ def recording_for(encoder: Any, X: Any, y: Any = None) -> Recording:
 
 
 def _labelled(
-    values: Tensor, module: FittedEncoder, recording: Recording, index: np.ndarray, unit, method
+    values: Tensor, module: FittedEncoder, recording: Recording, index: np.ndarray, unit: Any, method: Any
 ) -> xr.DataArray:
     """Scores with the names of channels, times, and lags of the window."""
     dims, coords = ["time"], {"time": recording.time[index]}

@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from ..data.arrays import ArrayLike
 from ..data.recording import Recording
-from ..data.row_labels import row_labels
+from ..data.row_labels import find_labels
 from ..data.validation import as_table
 from ..support.circle import check_period, short_way
 
@@ -108,7 +108,7 @@ def decode_variables(
     >>> bool(table["median_error"][0] < 0.05 < 1 < table["constant_error"][0]), bool(table["accuracy"][2] > 0.95)
     (True, True)
     """
-    rows = row_labels(X)
+    rows = find_labels(X)
     if isinstance(X, Recording):
         variables = X.variables if variables is None else variables
         X = X.X

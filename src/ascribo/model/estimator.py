@@ -37,10 +37,10 @@ from .begun_fit import Begun, begin
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets
 from .goodness_of_fit import Fit, goodness_of_fit
-from .history import history_of
+from .history import make_history
 from .input_checks import all_text, check_same_channels, check_variables, resolve_spaces
 from .memory_needs import check_attribution, check_score, check_transform, within_memory
-from .number_of_seeds import describe_spent, train_seeds
+from .number_of_seeds import describe_batch, describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
 from .reporting import Reported
 from .saving import save
@@ -193,7 +193,8 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
                 forget(folder, [key])
         self._trained(begun, trained, model, fit, why)
-        for line in describe_spent(self.spent_):
+        batch = describe_batch(self.batch_size, self.batch_size_)
+        for line in describe_spent(self.spent_) + ([f"batches of {batch}"] if batch else []):
             say(line, bool(self.progress))
         if isinstance(X, pd.DataFrame) and begun.given.named_channels and not all_text(X.columns):
             del self.feature_names_in_  # scikit-learn knows names that are text; `channel_names_` has the others
@@ -201,7 +202,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
 
     def _trained(self, begun: Begun, trained: Trained, model: FittedModel, fit: Fit, why_seeds: str) -> Self:
         """Take over what came of a fit that was begun. why_seeds : why there are no more of them, in words."""
-        history = history_of(trained.history, [o.space for o in begun.prepared.problem.objectives])
+        history = make_history(trained.history, [o.space for o in begun.prepared.problem.objectives])
         self._fitted(begun.given, begun.prepared, model, fit, history, begun.settings.batch_size)
         steps = np.isfinite(trained.history["lambda"]).sum(0).tolist()
         self.spent_ = {

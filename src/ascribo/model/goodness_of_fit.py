@@ -185,12 +185,12 @@ def goodness_of_fit(
         for k, name in enumerate(names):
             space, where = spaces[name], slices[name]
             reference, positive, negative = every[0].rows[name]
-            steps = index[b, :, reference]
-            at = block[steps].expand(models, -1)
+            time_steps = index[b, :, reference]
+            at = block[time_steps].expand(models, -1)
             # A time step is known by its own noise: a pair of it with itself says nothing of the space.
-            apart = torch.ones_like(steps, dtype=torch.bool)
+            apart = torch.ones_like(time_steps, dtype=torch.bool)
             if positive is not None:
-                apart = index[b, :, positive] != steps
+                apart = index[b, :, positive] != time_steps
             kept = apart.expand(models, -1)
             count[k].scatter_add_(1, at, kept.double())
             similarity = similarities[name]
@@ -200,7 +200,7 @@ def goodness_of_fit(
                 if row is not None
             ]
             if not space.contrastive:
-                goal = goals[name][which, steps].expand(models, -1, -1).repeat(len(temperatures), 1, 1)
+                goal = goals[name][which, time_steps].expand(models, -1, -1).repeat(len(temperatures), 1, 1)
                 each = _information(scaled[0], goal)
             else:
                 nats = _infonce(scaled[0], scaled[1], scaled[2], similarity)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-__all__ = ["history_of"]
+__all__ = ["make_history"]
 
 
-def history_of(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
+def make_history(curves: dict[str, np.ndarray], objectives: list[str]) -> xr.Dataset:
     """The curves of training as `history_` has them; the last λ of each seed is an attribute."""
     weights = curves["lambda"]
     last = [column[np.isfinite(column)][-1] for column in weights.T]

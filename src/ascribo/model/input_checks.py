@@ -218,8 +218,8 @@ def check_same_channels(model: Any, X: Any, y: Any = None) -> Recording:
         validate_data(model, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
     names = recording.channel_names
     fitted = model.channel_names_ or [str(k) for k in range(model.n_features_in_)]
-    named = recording.named_channels and model.channel_names_
-    if names != fitted and (named or set(names) == set(fitted)):
+    labelled = recording.labelled_channels and _fitted_to_labels(model)
+    if names != fitted and (labelled or set(names) == set(fitted)):
         raise ValueError(
             f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: pass the same channels "
             "in the same order (recording.take_channels does both)."
@@ -232,6 +232,12 @@ def check_same_channels(model: Any, X: Any, y: Any = None) -> Recording:
     if len(model.kept_channels_) < model.n_features_in_:
         recording = recording.take_channels([recording.channel_names[k] for k in model.kept_channels_])
     return recording
+
+
+def _fitted_to_labels(model: Any) -> bool:
+    """Whether a model was fitted to a table: its channels are then named as its columns, and not channel0, ..."""
+    made_up = tuple(str(k) for k in model.kept_channels_)
+    return bool(model.channel_names_) or model.model_.channels == made_up
 
 
 def all_text(names: Iterable[object]) -> bool:

@@ -17,7 +17,7 @@ from ..training.dispatch import side_by_side
 from ..training.loop import Trained
 from .fitting import Prepared
 
-__all__ = ["describe_spent", "seeds_agree", "train_seeds"]
+__all__ = ["describe_batch", "describe_spent", "seeds_agree", "train_seeds"]
 
 FIRST_SEEDS = 2
 """Seeds that `seeds="auto"` begins with."""
@@ -74,6 +74,17 @@ def _explained(source: Tensor, target: Tensor) -> float:
     solution = torch.linalg.lstsq(source, target).solution
     whole = target.square().sum()
     return float(1 - (target - source @ solution).square().sum() / whole) if whole > 0 else 1.0
+
+
+def describe_batch(asked: int, used: int, where: str = "") -> str | None:
+    """What to say of batches that were made smaller, as the data have fewer time steps; None if they were not.
+
+    where : which of the data, such as "in the shortest session".
+
+    >>> describe_batch(512, 200)
+    '200 time steps, all there are (batch_size=512)'
+    """
+    return f"{used} time steps, all there are {where and f'{where} '}(batch_size={asked})" if used < asked else None
 
 
 def describe_spent(spent: Mapping[str, Any]) -> list[str]:

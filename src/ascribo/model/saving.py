@@ -26,7 +26,7 @@ MODULE = "nn.Module"
 CURVES = ("infonce", "mse", "penalty", "lambda", "held_out")
 
 
-def save(estimator: Any, folder: str | Path, **facts) -> Path:
+def save(estimator: Any, folder: str | Path, **facts: Any) -> Path:
     """Write a fitted estimator to a folder, with further facts (fit for JSON) in its model.json.
 
     What could not be loaded again is refused, before anything is written. Two things come back otherwise than they
@@ -107,5 +107,5 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     return {"parameters": parameters, "random_state": int(seed) if isinstance(seed, int | np.integer) else None}
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value

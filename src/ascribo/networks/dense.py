@@ -66,7 +66,9 @@ class Dense:
             t = t * (1 - (z[:, : t.shape[1]] / limit.scale).square())
         return z, t
 
-    def _by_rows(self, parameters, x, directions):
+    def _by_rows(
+        self, parameters: Mapping[str, Tensor], x: Tensor, directions: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         """On a GPU: values and tangents are rows of one matrix, every layer one product and one kernel."""
         values, half = x.shape[1], x.dtype == torch.float16
         rows = x if directions is None else torch.cat([x, directions], 1)
@@ -82,7 +84,9 @@ class Dense:
         h = rows[:, :values] + parameters[f"{self.layers[-1]}.bias"][:, None]
         return h, None if directions is None else rows[:, values:]
 
-    def _by_units(self, parameters, x, directions):
+    def _by_units(
+        self, parameters: Mapping[str, Tensor], x: Tensor, directions: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         """On a CPU: values and tangents apart, unit by unit in memory. Without directions plain torch."""
         v, t = x.mT, None if directions is None else directions.mT
         for name in self.layers[:-1]:

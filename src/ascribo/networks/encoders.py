@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -113,7 +114,7 @@ class Convolution:
         return module
 
 
-def _check_widths(owner: str, widths) -> tuple[int, ...]:
+def _check_widths(owner: str, widths: Sequence[int]) -> tuple[int, ...]:
     if not len(widths) or any(not isinstance(w, int) or w < 1 for w in widths):
         raise ValueError(f"{owner}(widths={widths!r}): expected one or more integers of at least 1.")
     return tuple(widths)
@@ -135,7 +136,7 @@ def input_window(module: nn.Module) -> int:
     return int(getattr(module, "window", 1))
 
 
-def build_encoder(encoder, channels: int, dim: int) -> nn.Module:
+def build_encoder(encoder: Any, channels: int, dim: int) -> nn.Module:
     """The module behind `encoder=`: a name, a description with `.build`, or the user's own module.
 
     >>> type(build_encoder("mlp", 10, 3)).__name__

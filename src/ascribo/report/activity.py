@@ -59,7 +59,7 @@ class Shown:
         """Of its tuning curves."""
         return len(self.labels) if self.kind == "label" else BINS
 
-    def bin_of(self, bins: int) -> np.ndarray:
+    def find_bins(self, bins: int) -> np.ndarray:
         """The bin that each value lies in, -1 where it is missing: (time,)."""
         low, high = self.range
         known = np.isfinite(self.values)
@@ -144,11 +144,11 @@ def tuning(recording: Recording, variables: Sequence[Shown], pairs: Sequence[tup
     where: list[np.ndarray] = []  # the row of a table of sums that each time step is added to, -1: to none
     sizes: list[int] = []
     for variable in variables:
-        own = variable.bin_of(variable.bins)
+        own = variable.find_bins(variable.bins)
         where.append(np.where(own < 0, -1, own + variable.bins * (np.arange(length) >= half)))
         sizes.append(2 * variable.bins)
     for a, b in pairs:
-        one, two = variables[a].bin_of(SIDE), variables[b].bin_of(SIDE)
+        one, two = variables[a].find_bins(SIDE), variables[b].find_bins(SIDE)
         where.append(np.where((one < 0) | (two < 0), -1, one * SIDE + two))
         sizes.append(SIDE * SIDE)
     starts = np.r_[0, np.cumsum(sizes)].astype(int)
@@ -170,11 +170,13 @@ def _sums(X: np.ndarray, where: list[np.ndarray], starts: np.ndarray) -> tuple[n
     """Sums over the time steps of each row, (row, channel), and their numbers, (row,)."""
     sums, counts = np.zeros((starts[-1], X.shape[1])), np.zeros(starts[-1])
     for part in time_chunks(X) if where else ():
-        steps = np.arange(len(X))[part]
-        places = [(own[steps] + start, own[steps] >= 0) for own, start in zip(where, starts, strict=False)]
+        time_steps = np.arange(len(X))[part]
+        places = [
+            (own[time_steps] + start, own[time_steps] >= 0) for own, start in zip(where, starts, strict=False)
+        ]
         row = np.concatenate([place[known] for place, known in places])
         column = np.concatenate([np.flatnonzero(known) for _, known in places])
-        one = sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=(starts[-1], len(steps)))
+        one = sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=(starts[-1], len(time_steps)))
         sums += one @ np.asarray(X[part], dtype=np.float64)
         counts += np.bincount(row, minlength=starts[-1])
     return sums, counts

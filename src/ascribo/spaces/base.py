@@ -275,6 +275,11 @@ def circular_names(
         raise ValueError(f"{kind}: circular={sorted(extra)} are not among its variables {list(names)}.")
     if not period > 0:
         raise ValueError(f"{kind}(period={period!r}): the full turn must be positive.")
+    if not chosen and period != 2 * np.pi:
+        raise ValueError(
+            f"{kind}(period={period!r}): the period is that of circular variables, and none of {list(names)} is "
+            "one. Pass circular=True, or the names of those that are angles; or leave period out."
+        )
     return chosen
 
 

@@ -126,7 +126,9 @@ def _exact_products() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _candidates(points: np.ndarray, low: np.ndarray, high: np.ndarray, shape: tuple[int, ...], box) -> np.ndarray:
+def _candidates(
+    points: np.ndarray, low: np.ndarray, high: np.ndarray, shape: tuple[int, ...], box: np.ndarray | None
+) -> np.ndarray:
     """For every cell of a grid the numbers of the points nearest to its centre: (cells, CANDIDATES) int32."""
     axes = [a + (np.arange(cells) + 0.5) * (b - a) / cells for a, b, cells in zip(low, high, shape, strict=True)]
     centres = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)

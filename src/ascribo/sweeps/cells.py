@@ -33,9 +33,9 @@ __all__ = [
     "MAP",
     "Cell",
     "changed",
+    "collect_notes",
     "compute_cell",
     "make_cell",
-    "notes_of",
     "read_failure",
     "read_record",
     "read_session",
@@ -119,7 +119,7 @@ def _compute(cell: Cell, folder: Path, jobs: int | None) -> dict[str, Any]:
         "spaces": fit.astype(object).where(fit.notna(), None).to_dict("records"),
         "called": called,
         "no_map": why,
-        "notes": list(dict.fromkeys([*facts.get("notes", []), *notes_of(said)])),
+        "notes": list(dict.fromkeys([*facts.get("notes", []), *collect_notes(said)])),
         "stack": facts.get("stack", []),
     }
     write_sealed(folder / RECORD, record)
@@ -132,7 +132,7 @@ def read_session(cell: Cell) -> Recording:
     return cell.source if isinstance(cell.source, Recording) else read(cell.source, **cell.how)
 
 
-def notes_of(said: Sequence[warnings.WarningMessage]) -> list[str]:
+def collect_notes(said: Sequence[warnings.WarningMessage]) -> list[str]:
     """What the user should know, of all that was said."""
     return [str(note.message) for note in said if issubclass(note.category, UserWarning)]
 
@@ -150,7 +150,7 @@ def _fitted(
     model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs).fit(recording)
     with contextlib.suppress(OSError):
         checkpoint.rmdir()
-    return model, save_fitted(model, cell, folder, notes=notes_of(said))
+    return model, save_fitted(model, cell, folder, notes=collect_notes(said))
 
 
 def save_fitted(model: ContrastiveEmbedding, cell: Cell, folder: Path, **facts: Any) -> dict[str, Any]:

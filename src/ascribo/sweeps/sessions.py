@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.format_registry import is_recording_file, suffixes
-from ..data.formats.stored_arrays import fingerprint_of
+from ..data.formats.stored_arrays import make_fingerprint
 from ..data.recording import Recording
 from ..report.methods_text import fingerprint
 from ..support.compute import in_threads
@@ -92,7 +92,7 @@ def _known(folder: Path) -> dict[str, str]:
 def _mark(file: Path) -> str:
     """By this a file is taken to be the same as before: its place, size and time of the last change."""
     if file.is_dir():
-        return fingerprint_of(file)
+        return make_fingerprint(file)
     state = file.stat()
     return f"{file.absolute()} {state.st_size} {state.st_mtime_ns}"
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..model.begun_fit import begin
 from ..model.fitting_together import fit_together
 from ..support.files import FolderInUse, only_writer
-from .cells import Cell, changed, compute_cell, notes_of, read_session, save_fitted
+from .cells import Cell, changed, collect_notes, compute_cell, read_session, save_fitted
 
 __all__ = ["compute_stack", "make_stacks"]
 
@@ -62,7 +62,7 @@ def _train_stack(cells: Sequence[Cell], out: Path, jobs: int | None) -> None:
                 begun.append(begin(model, read_session(cell)))
                 waiting.append(cell)
                 models.append(model)
-                notes.append(notes_of(said))
+                notes.append(collect_notes(said))
         if len(waiting) > 1:
             fit_together(models, begun, n_jobs=jobs)
             digests = [cell.digest for cell in waiting]

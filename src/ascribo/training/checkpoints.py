@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from ..support.files import only_writer, write_atomically
 from ..support.sealed_json import is_whole, read_json, write_sealed
@@ -130,7 +131,13 @@ def _metadata(file: Path) -> dict[str, str]:
 
 
 def write_checkpoint(
-    path: Path, done: int, fingerprint: str, parameters, optimizer, curves, said: Mapping[str, object]
+    path: Path,
+    done: int,
+    fingerprint: str,
+    parameters: Mapping[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    curves: Mapping[str, Sequence[np.ndarray]],
+    said: Mapping[str, object],
 ) -> None:
     """The state of a training run after `done` steps, in one file.
 
@@ -159,7 +166,12 @@ def write_checkpoint(
 
 
 def read_checkpoint(
-    path: Path, fingerprint: str, parameters, optimizer, kept: Iterable[str], chunk: int
+    path: Path,
+    fingerprint: str,
+    parameters: Mapping[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    kept: Iterable[str],
+    chunk: int,
 ) -> tuple[int, dict[str, list[np.ndarray]]]:
     """Put a checkpoint's state into parameters and optimizer; returns the steps done and the curves so far.
 

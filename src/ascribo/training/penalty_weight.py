@@ -7,7 +7,7 @@ so while training: λ = 0 until the InfoNCE is flat, then as large as keeps it t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -229,7 +229,7 @@ class _Side:
         return all(controller.settled() for controller in self.controllers)
 
 
-def as_schedule(penalty) -> Schedule:
+def as_schedule(penalty: Any) -> Schedule:
     """The schedule behind `penalty=`: "auto", a number (constant), or a schedule.
 
     >>> as_schedule(0.1)

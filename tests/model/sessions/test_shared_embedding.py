@@ -313,6 +313,13 @@ def test_the_default_spaces_are_what_all_sessions_share():
     assert shared.spaces_["variables"].variables == ("heading",) and list(shared.spaces_) == ["variables", "rest"]
 
 
+def test_a_fit_says_that_its_batches_are_smaller(two, capsys):
+    part = {name: recording[: 200 + 50 * k] for k, (name, recording) in enumerate(two[0].items())}
+    asc.SharedEmbedding(two[1].spaces, seeds=1, steps=2, batch_size=512, penalty=0.0).fit(part)
+    said = "batches of 200 time steps, all there are in the shortest session (batch_size=512)\n"
+    assert said in capsys.readouterr().err
+
+
 def test_errors_say_what_to_do(two):
     recordings, shared = two
     a, b = box(1, (3, 3)), box(2, (3, 3))

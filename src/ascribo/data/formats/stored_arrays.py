@@ -24,7 +24,7 @@ from ..format_registry import FileContentError
 from ..standardised_channels import ENTRIES_AT_ONCE, LARGE_BYTES, chunk_bounds
 from .hdf5_safety import check_size
 
-__all__ = ["StoredArray", "fingerprint_of", "is_large"]
+__all__ = ["StoredArray", "is_large", "make_fingerprint"]
 
 ENTRIES_UNPACKED = 2**26
 """Entries that are unpacked together at most: 256 MB in float32."""
@@ -91,7 +91,7 @@ def is_large(shape: tuple[int, ...]) -> bool:
     return 4 * int(np.prod(shape, dtype=object)) > LARGE_BYTES
 
 
-def fingerprint_of(path: Path) -> str:
+def make_fingerprint(path: Path) -> str:
     """By this a file, or a folder of files, is taken to be the same as before: place, sizes, times of change."""
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     marks = [(str(p), (state := p.stat()).st_size, state.st_mtime_ns) for p in files]
@@ -100,7 +100,7 @@ def fingerprint_of(path: Path) -> str:
 
 def _unpacked(stored: StoredArray, folder: Path) -> np.ndarray:
     """The matrix from a .npy file in the folder, mapped; written first if it is not there yet."""
-    key = hashlib.sha256(f"{fingerprint_of(stored.source)} {stored.name}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{make_fingerprint(stored.source)} {stored.name}".encode()).hexdigest()[:16]
     name = re.sub(r"[^\w.-]+", "_", f"{stored.source.stem}-{stored.name}")[:80]
     path = folder / f"{name}-{key}.npy"
     if (found := _there(path, stored.shape)) is not None:

@@ -18,18 +18,20 @@ from ...data.recording import Recording
 from ...spaces.base import Space, layout
 from ...support.compute import one_thread
 from ...support.names import suggest
+from ...support.progress import say
 from ...training.checkpoints import discard_checkpoints, forget, one_fit, remember
 from ...training.settings import MOST_SEEDS, Settings
 from ..estimator import ContrastiveEmbedding
 from ..fitting import Prepared, prepare
-from ..history import history_of
+from ..history import make_history
 from ..input_checks import check_parameters, check_recording, resolve_spaces
 from ..memory_needs import check_session_embeddings, check_session_fit, within_memory
+from ..number_of_seeds import describe_batch
 from ..parameters import ContrastiveEstimator
 from ..saving import save_sessions
 from .fitting import as_member, fit_sessions, frozen_member, with_labels, with_targets
 from .kept_time_steps import Landmarks, session_consistency
-from .session_checks import check_overlap, joint_statistics, own_spaces, recordings_of, shared_spaces
+from .session_checks import as_recordings, check_overlap, joint_statistics, own_spaces, shared_spaces
 from .session_pairs import SessionPairs, joint_measures
 
 __all__ = ["SharedEmbedding"]
@@ -109,7 +111,7 @@ class SharedEmbedding(ContrastiveEstimator):
         variables, if the recordings do not have them.
         """
         check_parameters(self)
-        given = recordings_of(recordings, y)
+        given = as_recordings(recordings, y)
         if len(given) < 2:
             raise ValueError("one session has nothing to share its space with: use ContrastiveEmbedding.")
         spaces = shared_spaces(self.spaces, given)
@@ -147,7 +149,7 @@ class SharedEmbedding(ContrastiveEstimator):
             )
         if name in self.sessions_:
             raise ValueError(f"there is a session {name!r} already: choose another name.")
-        given = recordings_of({name: recording}, None if y is None else {name: y})
+        given = as_recordings({name: recording}, None if y is None else {name: y})
         models = {other: part.model_ for other, part in self.sessions_.items()}
         spaces = shared_spaces(self.spaces_, given, {other: model.spaces for other, model in models.items()})
         self._check_memory(given, spaces)
@@ -263,7 +265,7 @@ class SharedEmbedding(ContrastiveEstimator):
         models = {name: part.model_ for name, part in self.sessions_.items()}
         tables, z = {}, {}
         if recordings is not None:
-            for name, recording in self._named(recordings_of(recordings), None)[0].items():
+            for name, recording in self._named(as_recordings(recordings), None)[0].items():
                 tables[name], z[name] = recording.variables, self.sessions_[name].transform(recording)
                 for variable in {v for s in models[name].spaces.values() for v in s.variables}:
                     if variable not in recording.variables:
@@ -363,6 +365,8 @@ class SharedEmbedding(ContrastiveEstimator):
         settings = Settings.from_parameters(self, time_steps=shortest, **changes)
         folder = None if self.checkpoint is None else Path(self.checkpoint)
         file = None if folder is None else folder / "sessions.safetensors"
+        if batch := describe_batch(self.batch_size, settings.batch_size, "in the shortest session"):
+            say(f"batches of {batch}", bool(self.progress))
         with one_thread(), one_fit(folder):
             if folder is not None and not self.sessions_ and not isinstance(self.random_state, int | np.integer):
                 self.seeds_ = remember(folder, "seeds of all sessions", self.seeds_)
@@ -381,7 +385,7 @@ class SharedEmbedding(ContrastiveEstimator):
                 discard_checkpoints([file])
                 forget(folder, ["seeds of all sessions"])
         for (name, part), (model, fit, curves, landmarks, ended) in zip(prepared.items(), fitted, strict=True):
-            history = history_of(curves, [o.space for o in part.problem.objectives])
+            history = make_history(curves, [o.space for o in part.problem.objectives])
             self.sessions_[name] = self._view(model.spaces)._fitted(
                 given[name], part, model, fit, history, settings.batch_size
             )

@@ -38,7 +38,7 @@ MOST_BINS = 20
 class Landmarks:
     """Some time steps of a session.
 
-    variables : DataFrame, a row for each. z : (seed, steps, dim) their embedding, on the CPU. held_out : (steps,)
+    variables : DataFrame, a row for each. z : (seed, row, dim) their embedding, on the CPU. held_out : (row,)
     whether the encoders were trained without them. kept : by space, what was kept beside
     them (`Across.keep`), such as the changes of its variables.
     """
@@ -92,12 +92,12 @@ def keep_landmarks(model: FittedModel, prepared: Prepared, kept: Mapping[str, np
     recording = prepared.recording
     held = (prepared.validation_segments >= 0) & prepared.held_out
     tested = _thin(np.flatnonzero(held), MOST // 2)
-    steps = np.sort(np.r_[tested, _thin(np.flatnonzero(~held), MOST - len(tested))])
+    rows = np.sort(np.r_[tested, _thin(np.flatnonzero(~held), MOST - len(tested))])
     X = model.standardise(recording.X)
-    z = model.embedder.embed(model.parameters, X, recording.epochs, steps).cpu()
+    z = model.embedder.embed(model.parameters, X, recording.epochs, rows).cpu()
     names = list(dict.fromkeys(v for space in model.spaces.values() for v in space.variables))
-    table = recording.variables.loc[:, names].iloc[steps].reset_index(drop=True)
-    return Landmarks(table, z, held[steps], {name: _thin(value, MOST) for name, value in kept.items()})
+    table = recording.variables.loc[:, names].iloc[rows].reset_index(drop=True)
+    return Landmarks(table, z, held[rows], {name: _thin(value, MOST) for name, value in kept.items()})
 
 
 def _thin(items: np.ndarray, most: int) -> np.ndarray:

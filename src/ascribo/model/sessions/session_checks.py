@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +19,13 @@ from ..fitting import Prepared
 from ..input_checks import resolve_spaces
 from .session_pairs import SessionPairs
 
-__all__ = ["check_overlap", "joint_statistics", "own_spaces", "recordings_of", "shared_spaces"]
+__all__ = ["as_recordings", "check_overlap", "joint_statistics", "own_spaces", "shared_spaces"]
 
 LITTLE = 0.2
 """Share of a session that should have a counterpart in some other; below it there is a warning."""
 
 
-def recordings_of(recordings, y=None) -> dict[str, Recording]:
+def as_recordings(recordings: Any, y: Any = None) -> dict[str, Recording]:
     """Sessions as a dict of recordings."""
     if not isinstance(recordings, Mapping):
         raise ValueError(
@@ -51,7 +52,7 @@ def own_spaces(spaces: Mapping[str, Space], recording: Recording) -> dict[str, S
 
 
 def shared_spaces(
-    spaces, recordings: Mapping[str, Recording], fitted: Mapping[str, Mapping[str, Space]] | None = None
+    spaces: Any, recordings: Mapping[str, Recording], fitted: Mapping[str, Mapping[str, Space]] | None = None
 ) -> dict[str, Space]:
     """The spaces of a model of several sessions, checked against what variables they have.
 
