@@ -51,7 +51,7 @@ def missed_directions(embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: flo
     """
     left, truth = _residuals(embedding, latents, fit)
     shares = linalg.eigh(left.T @ left, truth.T @ truth, eigvals_only=True)
-    return shares[::-1]
+    return np.maximum(shares[::-1], 0.0)  # rounding may leave less than nothing
 
 
 def _residuals(embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: float) -> tuple[np.ndarray, np.ndarray]:
