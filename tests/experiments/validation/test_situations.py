@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from experiments.validation import situations
+from experiments.validation import situations, situations_page
 
 
 @pytest.mark.parametrize("name", [*situations.ALL])
@@ -27,3 +27,8 @@ def test_a_run_counts_calls_against_the_truth_and_is_published(tmp_path):
     assert json.loads((tmp_path / "situations.json").read_text())["summary"] == result["summary"]
     assert (tmp_path / "situations.png").stat().st_size > 0
     assert len(next(iter(situations.tables(result).values()))) == 1
+
+
+def test_the_tables_of_the_page_are_those_of_the_results():
+    page = situations_page.PAGE.read_text()
+    assert situations_page.with_tables(page, json.loads(situations_page.RESULT.read_text())) == page
