@@ -85,10 +85,13 @@ def remembered(folder: Path) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "checksum"}
 
 
-def remember(folder: Path, key: str, value: Any) -> Any:
-    """What was decided before under a key; if nothing was, the value, which is kept from now on."""
+def remember(folder: Path, key: str, value: Any, *, anew: bool = False) -> Any:
+    """What was decided before under a key; if nothing was, the value, which is kept from now on.
+
+    anew : keep the value whatever was decided before.
+    """
     known = remembered(folder)
-    if key not in known:
+    if key not in known or (anew and known[key] != value):
         known = {**MARK, **known, key: value}
         write_sealed(folder / DECISIONS, known)
     return known[key]
