@@ -135,6 +135,17 @@ def test_the_command_is_that_of_the_state(table, tmp_path, monkeypatch, capsys):
     assert "--steps 70" not in capsys.readouterr().err and (out / "model.json").exists()
 
 
+def test_another_random_state_is_refused_and_the_fit_goes_on(run, table, tmp_path, monkeypatch, fails, capsys):
+    out = tmp_path / "run"
+    interrupted(table, out, monkeypatch)
+    given = ["fit", table, "--channels", "channel*", *SPACES, *QUICK, "--out", out]
+    said = fails(*given, "--random-state", "1")
+    assert "interrupted fit of other seeds" in said and "another random_state" in said
+    assert main(["resume", str(out)]) == 0 and "--random-state" not in capsys.readouterr().err
+    digests = [json.loads((each / "model.json").read_text())["sha256"] for each in (out, run)]
+    assert digests[0] == digests[1] and not (out / ".checkpoint").exists()
+
+
 CONFIG = """
 sessions = "sessions"
 out = "swept"

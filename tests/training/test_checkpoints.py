@@ -23,14 +23,29 @@ def data():
     return asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=600)
 
 
-def test_only_checkpoints_of_the_same_fit_are_removed(data, tmp_path):
+def test_files_of_others_are_not_removed(data, tmp_path):
     model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=2, **SMALL)
     save_file({"a": torch.zeros(1)}, tmp_path / "seeds-of-plants.safetensors")
     (tmp_path / "seeds-7.safetensors").write_bytes(b"mine")
-    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-8.safetensors", metadata=OURS)
     before = sorted(tmp_path.iterdir())
     model.set_params(checkpoint=tmp_path).fit(data)
-    assert sorted(tmp_path.iterdir()) == before, "another fit of ours may want to go on, too"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("changes", [{"random_state": 1}, {"random_state": None}, {"seeds": 1}])
+def test_an_interrupted_fit_of_other_seeds_is_not_ignored(data, tmp_path, changes):
+    """Its state would never be used, and stay there when this fit is done."""
+    given = {**SMALL, "seeds": 2, "checkpoint": tmp_path}
+    kept = [int(seed) for seed in np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=2)]
+    for seed in kept:
+        save_file({"a": torch.zeros(1)}, tmp_path / f"seeds-{seed}.safetensors", metadata=OURS)
+    before = sorted(tmp_path.iterdir())
+    for _ in range(2):  # what was refused changes nothing for the next
+        with pytest.raises(
+            ValueError, match=r"interrupted fit of other seeds .* another random_state, or more seeds"
+        ):
+            asc.ContrastiveEmbedding({"rest": asc.Time(1)}, **{**given, **changes}).fit(data)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_file_of_another_program_is_neither_read_nor_removed(data, tmp_path):

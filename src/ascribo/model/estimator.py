@@ -28,7 +28,15 @@ from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..support.memory import limited
 from ..support.progress import say
-from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
+from ..training.checkpoints import (
+    check_seeds,
+    checkpoint_file,
+    discard_checkpoints,
+    forget,
+    one_fit,
+    remember,
+    remembered,
+)
 from ..training.data_parallel import from_first_rank, rank
 from ..training.dispatch import train
 from ..training.loop import Trained
@@ -175,8 +183,11 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         )
         with one_thread(), one_fit(folder):
             key = f"{len(every)} seeds"
-            if folder is not None and not isinstance(self.random_state, int | np.integer):
-                every = _checked_seeds(remember(folder, key, every), every, folder) if rank() == 0 else every
+            if folder is not None and rank() == 0:
+                drawn = not isinstance(self.random_state, int | np.integer)
+                every = _checked_seeds(remembered(folder).get(key, every), every, folder) if drawn else every
+                check_seeds(folder, every)
+                every = remember(folder, key, every) if drawn else every
             every = from_first_rank(every)
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(

@@ -24,6 +24,7 @@ from .data_parallel import rank
 from .interruption import STOP
 
 __all__ = [
+    "check_seeds",
     "checkpoint_file",
     "discard_checkpoints",
     "forget",
@@ -60,6 +61,20 @@ def one_fit(folder: Path | None) -> Iterator[None]:
 def checkpoint_file(folder: Path, seeds: Sequence[int]) -> Path:
     """Where the state of models that train together is kept."""
     return folder / f"seeds-{seeds[0]}.safetensors"
+
+
+def check_seeds(folder: Path, seeds: Sequence[int]) -> None:
+    """Refuse to fit models of these seeds in a folder that has the state of others: it would never be used, and
+    stay there."""
+    own = {checkpoint_file(folder, [seed]) for seed in seeds}
+    others = sorted(
+        file for file in folder.glob("seeds-*.safetensors") if file not in own and _is_ours(_metadata(file))
+    )
+    if others:
+        raise ValueError(
+            f"{folder} has the state of an interrupted fit of other seeds ({others[0].name}): another random_state, "
+            "or more seeds. Go on with those of that fit, delete the folder to start anew, or choose another."
+        )
 
 
 def discard_checkpoints(files: Iterable[Path]) -> None:
