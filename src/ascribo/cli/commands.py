@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ..model.estimator import ContrastiveEmbedding
+from ..model.room_needs import room_for_fit
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
-from ..support.files import check_writable, only_writer
+from ..support.files import check_writable, only_writer, write_atomically
 from ..support.progress import say
 from ..training.checkpoints import discard_checkpoints, forget, remembered
 from ..training.data_parallel import rank
@@ -86,8 +87,10 @@ def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -
         with only_writer(run), _keeps_only_what_goes_on(checkpoint, checkpoint in before):
             begun = any(checkpoint.glob("seeds-*.safetensors"))
             keep_command(checkpoint, argv, anew=not begun)  # a state goes with the command that it came from
-            model.fit(recording)
-            model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
+            with room_for_fit(model, recording, run) as give_back:
+                model.fit(recording)
+                model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
+                give_back()
             save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
             forget_command(checkpoint)
     except Interrupted as stop:
@@ -132,7 +135,7 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
     for note in found.notes:
         print_line(f"note: {note}")
     if out is not None:
-        found.calls.to_csv(out, index=False)
+        write_atomically(out, lambda path: found.calls.to_csv(path, index=False))
         print_line(f"calls: {out}")
 
 

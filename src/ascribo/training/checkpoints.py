@@ -72,8 +72,9 @@ def check_seeds(folder: Path, seeds: Sequence[int]) -> None:
     )
     if others:
         raise ValueError(
-            f"{folder} has the state of an interrupted fit of other seeds ({others[0].name}): another random_state, "
-            "or more seeds. Go on with those of that fit, delete the folder to start anew, or choose another."
+            f"{folder} has the state of an interrupted fit of other seeds ({others[0].name}): another "
+            "random_state, or more seeds. Go on with those of that fit, delete the folder to start anew, or "
+            "choose another."
         )
 
 
