@@ -43,7 +43,14 @@ OURS = ("spaces", "checkpoint", "progress", "n_jobs")
 
 
 def sweep(
-    *, config: str, out: str | None, jobs: int, scheduler: str | None, stack: int, progress: bool, argv: list[str]
+    *,
+    config: str,
+    out: str | None,
+    jobs: int,
+    scheduler: str | None,
+    stack: int | None,
+    progress: bool,
+    argv: list[str],
 ) -> None:
     """`ascribo sweep`. argv : the command as it was typed, which `ascribo resume` runs again.
 
