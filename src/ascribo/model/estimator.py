@@ -31,11 +31,10 @@ from ..support.progress import say
 from ..training.checkpoints import (
     check_seeds,
     checkpoint_file,
-    discard_checkpoints,
-    forget,
     one_fit,
     remember,
     remembered,
+    tidy,
 )
 from ..training.data_parallel import from_first_rank, rank
 from ..training.dispatch import train
@@ -201,8 +200,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 progress=self.progress,
             )
             if folder is not None and rank() == 0:  # nothing is left to resume
-                discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
-                forget(folder, [key])
+                tidy(folder, [checkpoint_file(folder, [seed]) for seed in every], [key])
         self._trained(begun, trained, model, fit, why)
         for line in describe_spent(self.spent_):
             say(line, bool(self.progress))

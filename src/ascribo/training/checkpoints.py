@@ -32,6 +32,7 @@ __all__ = [
     "read_checkpoint",
     "remember",
     "remembered",
+    "tidy",
     "write_checkpoint",
 ]
 
@@ -124,6 +125,15 @@ def forget(folder: Path, keys: Iterable[str]) -> None:
         write_sealed(file, left)
 
 
+def tidy(folder: Path, files: Iterable[Path], keys: Iterable[str]) -> None:
+    """Remove the state of a fit that is done. A disk that fails now is a warning: what was fitted is not lost."""
+    try:
+        discard_checkpoints(files)
+        forget(folder, keys)
+    except (OSError, ValueError) as error:
+        warnings.warn(f"the fit is done, but its state could not be removed from {folder}: {error}", stacklevel=2)
+
+
 def _is_ours(facts: Mapping[str, Any]) -> bool:
     """Whether a file says that it belongs to a fit of ascribo's."""
     return all(facts.get(key) == value for key, value in MARK.items())
@@ -142,10 +152,14 @@ def _checksum(facts: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> 
 def _metadata(file: Path) -> dict[str, str]:
     """What a file of tensors says of itself; nothing if it is no such file."""
     try:
-        with safe_open(file, "pt") as content:
-            return content.metadata() or {}
+        return _said(file)
     except (SafetensorError, OSError):
         return {}
+
+
+def _said(file: Path) -> dict[str, str]:
+    with safe_open(file, "pt") as content:
+        return content.metadata() or {}
 
 
 def write_checkpoint(
@@ -185,10 +199,9 @@ def read_checkpoint(
     kept : names of the curves. They come in parts of `chunk` steps.
     """
     try:
-        tensors = load_file(path)
+        tensors, facts = load_file(path), _said(path)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
-    facts = _metadata(path)
     if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
     if facts.get("fingerprint") != fingerprint:
