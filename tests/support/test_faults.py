@@ -32,8 +32,8 @@ class Faults:
 
     def __init__(self, patch: pytest.MonkeyPatch):
         self.calls, self.at, self.code, self.reads = 0, None, errno.EIO, False
-        for owner, name in ((Path, "write_bytes"), (Path, "write_text"), (checkpoints, "save_file")):
-            patch.setattr(owner, name, self._short(getattr(owner, name)))
+        for name in ("write_bytes", "write_text"):
+            patch.setattr(Path, name, self._short(getattr(Path, name)))
         patch.setattr(os, "fsync", self._failing(lambda handle: None))  # no power is lost here, and it takes long
         patch.setattr(os, "replace", self._failing(os.replace))
         for owner, name in ((Path, "read_bytes"), (checkpoints, "load_file"), (checkpoints, "safe_open")):

@@ -1,5 +1,9 @@
 """Checkpoints are told from other files by what stands in them."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import ascribo as asc
 from ascribo.model.fitting import prepare
-from ascribo.training.checkpoints import read_checkpoint, remember, remembered, write_checkpoint
+from ascribo.training.checkpoints import one_fit, read_checkpoint, remember, remembered, write_checkpoint
 from ascribo.training.penalty_weight import Constant
 from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
@@ -114,3 +118,28 @@ def test_what_was_decided_is_refused_if_it_was_changed(data, tmp_path):
     file.write_text('{"ascribo": "checkpoint", "1 seeds": "3"}')
     with pytest.raises(ValueError, match="does not say which seeds"):
         model.set_params(checkpoint=tmp_path, random_state=None).fit(data)
+
+
+def test_what_a_killed_process_was_just_writing_is_removed(tmp_path):
+    code = """
+import os, sys
+from pathlib import Path
+import torch
+from ascribo.training import checkpoints
+
+def killed(self, content):
+    with open(self, "wb") as file:
+        file.write(content[: len(content) // 2])
+    os._exit(9)
+
+Path.write_bytes = killed
+parameters = {"a": torch.zeros(1000)}
+file, adam = Path(sys.argv[1]) / "seeds-1.safetensors", torch.optim.Adam(parameters.values())
+checkpoints.write_checkpoint(file, 0, "", parameters, adam, {}, {})
+"""
+    own = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code, tmp_path], env=own, check=False).returncode == 9
+    assert len(list(tmp_path.iterdir())) == 1
+    with one_fit(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from ..support.files import only_writer, write_atomically
 from ..support.sealed_json import is_whole, read_json, write_sealed
@@ -181,7 +181,8 @@ def write_checkpoint(
     facts |= {name: str(value) for name, value in said.items()}
     facts["checksum"] = _checksum(facts, tensors)
     try:
-        write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=facts))
+        # not save_file: it writes to a file of a name of its own, which a killed process would leave behind
+        write_atomically(path, lambda temporary: temporary.write_bytes(save(tensors, metadata=facts)))
     except (OSError, SafetensorError) as error:
         why = error.__cause__ or error
         warnings.warn(
