@@ -65,9 +65,9 @@ same: .venv
 fuzz: .venv
 	$(VENV)/bin/python scripts/fuzz.py --files 100000
 
-# Fits killed at random moments: each must end with the bits of a run in peace.
+# Runs killed at random moments of every phase: each must end with the bits of a run in peace.
 chaos: .venv
-	$(VENV)/bin/python scripts/chaos.py --kills 100
+	$(VENV)/bin/python scripts/chaos.py --kills 100 --out scripts/results/chaos.json
 
 # A sweep on a Dask cluster whose workers and scheduler are killed: the results of one process, nothing lost.
 cluster: .venv
