@@ -1,4 +1,4 @@
-# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | wheel-check | lowest | audit | clean. Each sets up what it needs first.
+# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | wheel-check | newest | lowest | audit | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange wheel-check lowest audit clean
+.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange wheel-check newest lowest audit clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -65,9 +65,9 @@ same: .venv
 fuzz: .venv
 	$(VENV)/bin/python scripts/fuzz.py --files 100000
 
-# Fits killed at random moments: each must end with the bits of a run in peace.
+# Runs killed at random moments of every phase: each must end with the bits of a run in peace.
 chaos: .venv
-	$(VENV)/bin/python scripts/chaos.py --kills 100
+	$(VENV)/bin/python scripts/chaos.py --kills 100 --out scripts/results/chaos.json
 
 # A sweep on a Dask cluster whose workers and scheduler are killed: the results of one process, nothing lost.
 cluster: .venv
@@ -77,13 +77,22 @@ cluster: .venv
 strange: .venv
 	$(VENV)/bin/python scripts/strange_recordings.py --recordings 1000
 
-# The wheel, in an empty environment with the core dependencies alone: the newest that constraints.txt allows.
+# The wheel, in an empty environment with the core dependencies alone, as constraints.txt pins them.
 wheel-check:
 	rm -rf build/wheel build/wheel-env
 	$(PYTHON) -m venv build/wheel-env
 	build/wheel-env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 	build/wheel-env/bin/python -m pip install --quiet -c constraints.txt build/wheel/*.whl
 	cd build && wheel-env/bin/python ../scripts/core_check.py
+
+# The same with the newest versions there are. But for torch: without a version the index gives builds for GPUs of gigabytes.
+newest:
+	rm -rf build/wheel build/newest-env
+	$(PYTHON) -m venv build/newest-env
+	grep '^torch==' constraints.txt > build/newest.txt
+	build/newest-env/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	build/newest-env/bin/python -m pip install --quiet --upgrade -c build/newest.txt build/wheel/*.whl
+	cd build && newest-env/bin/python ../scripts/core_check.py
 
 # The same with the oldest versions that pyproject.toml allows.
 lowest:

@@ -106,7 +106,8 @@ def main() -> int:
             data = asc.simulate.box(k, observed=1, hidden=1, channels=(3, 3), steps=400)
             np.savez(folder / f"sessions/rat{k}.npz", X=data.X, x=data.variables["x"].to_numpy())
         spaces = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
-        model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=50, batch_size=32, random_state=0)
+        small: dict[str, Any] = {"seeds": 1, "steps": 50, "batch_size": 32, "device": "cpu"}
+        model = asc.ContrastiveEmbedding(spaces, random_state=0, **small)
         what: dict[str, Any] = {"sessions": folder / "sessions", "model": model, "grid": {"penalty": penalties}}
         began = time.monotonic()
         serial = asc.sweep(**what, out=folder / "serial", progress=False)

@@ -1,4 +1,4 @@
-"""Does the installed package work with its core dependencies alone? Run by `make wheel-check` and `make lowest`.
+"""Does the installed package work with its core dependencies alone? For `make wheel-check`, `newest` and `lowest`.
 
     python scripts/core_check.py
 

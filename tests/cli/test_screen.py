@@ -35,3 +35,17 @@ def test_wrong_usage_is_said_in_one_sentence(file, capsys):
     assert "nothing to ask about" in capsys.readouterr().err
     assert main(["screen", str(file), "--follow", "position=x", "--out", "calls.txt"]) == 2
     assert ".csv" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_leaves_the_old_file(file, tmp_path, monkeypatch):
+    out = tmp_path / "calls.csv"
+    out.write_text("old")
+
+    def fills(self, path, **_):
+        with open(path, "w") as half:
+            half.write("channel,spa")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fills)
+    assert main(["screen", str(file), "--channels", "cell*", "--follow", "position=x", "--out", str(out)]) == 1
+    assert out.read_text() == "old" and sorted(path.name for path in tmp_path.iterdir()) == ["calls.csv", "rat.csv"]

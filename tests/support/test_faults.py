@@ -2,11 +2,14 @@
 
 Every write goes through `write_atomically`. The fixture makes the n-th call to the disk fail: half of the bytes are
 written, then there is no space (ENOSPC); the disk has an error (EIO) while bytes are written, brought to the disk,
-or while the file or its folder gets its new name.
+or while the file or its folder gets its new name; or while a file is read. Models, states of fits and the records
+of sweeps are tried.
 """
 
 import errno
+import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -24,32 +27,37 @@ from ascribo.training import checkpoints, loop
 
 
 class Faults:
-    """Fails at call number `at`, counted over all calls that touch the disk; `happened` tells whether it came."""
+    """Fails at call number `at`, counted over all calls that write to the disk (or, if they are armed, over those
+    that read); `happened` tells whether it came."""
 
     def __init__(self, patch: pytest.MonkeyPatch):
-        self.calls, self.at, self.code = 0, None, errno.EIO
-        for owner, name in ((Path, "write_bytes"), (Path, "write_text"), (checkpoints, "save_file")):
-            patch.setattr(owner, name, self._short(getattr(owner, name)))
-        for name in ("fsync", "replace"):
-            patch.setattr(os, name, self._failing(getattr(os, name)))
+        self.calls, self.at, self.code, self.reads = 0, None, errno.EIO, False
+        for name in ("write_bytes", "write_text"):
+            patch.setattr(Path, name, self._short(getattr(Path, name)))
+        patch.setattr(os, "fsync", self._failing(lambda handle: None))  # no power is lost here, and it takes long
+        patch.setattr(os, "replace", self._failing(os.replace))
+        for owner, name in ((Path, "read_bytes"), (checkpoints, "load_file"), (checkpoints, "safe_open")):
+            patch.setattr(owner, name, self._failing(getattr(owner, name), reads=True))
 
-    def arm(self, at: int | None, code: int) -> None:
-        self.calls, self.at, self.code = 0, at, code
+    def arm(self, at: int | None, code: int = errno.EIO, *, reads: bool = False) -> None:
+        self.calls, self.at, self.code, self.reads = 0, at, code, reads
 
     @property
     def happened(self) -> bool:
         return self.at is not None and self.calls > self.at
 
-    def _now(self) -> bool:
+    def _now(self, reads: bool = False) -> bool:
+        if reads != self.reads:
+            return False
         self.calls += 1
         return self.at is not None and self.calls - 1 == self.at
 
     def _error(self) -> OSError:
         return OSError(self.code, os.strerror(self.code))
 
-    def _failing(self, function):
+    def _failing(self, function, reads=False):
         def call(*given):
-            if self._now():
+            if self._now(reads):
                 raise self._error()
             return function(*given)
 
@@ -83,7 +91,7 @@ def models():
 def make(seed=0, **changes):
     spaces = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
     small = {"seeds": 1, "steps": 100, "batch_size": 16, "penalty": 0.0, "encoder": asc.MLP((4,)), "n_jobs": 1}
-    return asc.ContrastiveEmbedding(spaces, random_state=seed, progress=False, **small, **changes)
+    return asc.ContrastiveEmbedding(spaces, random_state=seed, progress=False, **{**small, **changes})
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
@@ -151,6 +159,127 @@ def test_a_state_cut_short_leaves_the_one_before(tmp_path, faults, models, monke
         assert kept.metadata()["done"] == "50"
     again = make(checkpoint=tmp_path).fit(data)
     assert all(np.array_equal(v, again.model_.parameters[k]) for k, v in peace.model_.parameters.items())
+
+
+def test_a_state_that_cannot_be_read_is_said_and_stays(tmp_path, faults, models, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    data, (peace, _) = models
+    write = checkpoints.write_checkpoint
+
+    def stop(*given):
+        write(*given)
+        raise SystemExit("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(loop, "write_checkpoint", stop)
+        make(checkpoint=tmp_path / "state").fit(data)
+    (file,) = (tmp_path / "state").glob("seeds-*")
+    kept, at, refused = file.read_bytes(), 0, 0
+    while True:
+        checkpoints.remember(tmp_path / "state", "1 seeds", [1])  # what was decided is read, too
+        faults.arm(at, reads=True)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                again = make(checkpoint=tmp_path / "state").fit(data)
+                assert all(
+                    np.array_equal(v, again.model_.parameters[k]) for k, v in peace.model_.parameters.items()
+                )
+            except ValueError as error:
+                assert "cannot be read" in str(error) and "Input/output error" in str(error)
+                faults.arm(None)
+                assert file.read_bytes() == kept, "it can be tried again"
+                refused, at = refused + 1, at + 1
+                continue
+        if not faults.happened:
+            break
+        faults.arm(None)
+        file.write_bytes(kept)
+        at += 1
+    # its tensors and its facts are read; then it is done, and what was decided is tidied up
+    assert refused == 2 and at >= 4 and not said
+
+
+GRID = {"penalty": [0.0, 0.1]}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, quick_unique_variance):
+    """A file, and the sweep of it in peace."""
+    folder = tmp_path_factory.mktemp("swept")
+    data = asc.simulate.box(0, observed=1, hidden=1, channels=(3, 3), steps=300)
+    np.savez(folder / "rat.npz", X=data.X, x=data.variables["x"])
+    return folder / "rat.npz", asc.sweep(folder / "rat.npz", make(steps=50), folder / "out", progress=False)
+
+
+def sweep(file, out, **more):
+    return asc.sweep(file, make(steps=50), out, progress=False, **more)
+
+
+def outcome(found):
+    """What must not differ: weights and records of all cells, but for seconds, and notes of what happened."""
+    records = [json.loads((Path(run) / "cell.json").read_text()) for run in sorted(found.cells()["run"])]
+    weights = [read_run(run)[0]["sha256"] for run in sorted(found.cells()["run"])]
+    return weights, [{k: v for k, v in one.items() if k not in ("seconds", "notes", "checksum")} for one in records]
+
+
+def test_a_sweep_goes_on_after_a_disk_that_failed(faults, swept, tmp_path):
+    """Fingerprints, plan, model, map, record and table: each write fails, in each of its four calls."""
+    (file, peace), at, said = swept, 0, []
+    while True:
+        out, code = tmp_path / f"out{at}", (errno.ENOSPC, errno.EIO)[at % 2]
+        faults.arm(at, code)
+        try:
+            found = sweep(file, out)
+            notes = [note for done in out.glob("*/cell.json") for note in json.loads(done.read_text())["notes"]]
+            failed = [json.loads(one.read_text())["error"] for one in out.glob("*/failed.json")]
+            assert found.cells()["state"][0] == "done" or failed
+            said.append(" ".join([*notes, *failed]))  # a record may be whole, though the disk failed after that
+        except OSError as error:
+            said.append(str(error))
+        if not faults.happened:
+            break
+        assert "could not be written" in said[-1] and os.strerror(code) in said[-1], said[-1]
+        faults.arm(None)
+        assert outcome(sweep(file, out)) == outcome(peace)
+        assert not [path.name for path in out.rglob(".*") if path.name != ".fingerprints.json"]
+        at += 1
+    names = (".fingerprints.json", "sweep.json", "model-", "model.json", "map.nc", "cell.json", "results.csv")
+    assert all(any(name in one for one in said) for name in names) and at >= 4 * len(names) - 2
+
+
+def test_a_plan_is_the_old_one_or_the_new_one(faults, swept, tmp_path):
+    (file, peace), sizes = swept, []
+    for at in range(4):
+        out = shutil.copytree(peace.folder, tmp_path / f"out{at}")
+        faults.arm(at, (errno.ENOSPC, errno.EIO)[at % 2])
+        with pytest.raises(OSError, match=r"sweep\.json could not be written"):
+            sweep(file, out, grid=GRID)
+        faults.arm(None)
+        found = asc.Sweep(out)
+        sizes.append(len(found.cells()))
+        assert found.cells()["state"][0] == "done" and not list(out.glob(".sweep.json*"))
+    assert sizes == [1, 1, 1, 2]  # the last call brings the folder to the disk, when the new plan is in its place
+
+
+def test_a_sweep_whose_files_cannot_be_read_is_computed_or_refused(faults, swept, tmp_path):
+    (file, peace), at = swept, 0
+    out = shutil.copytree(peace.folder, tmp_path / "out")
+    while True:
+        faults.arm(at, reads=True)
+        try:
+            found = sweep(file, out)
+            error = found.cells()["error"][0]
+            assert error is None or "Input/output error" in error
+            assert len(found.calls()) == 12 and found.model("rat").n_features_in_ == 6
+        except (OSError, ValueError) as error:
+            assert "Input/output error" in str(error)
+        if not faults.happened:
+            break
+        faults.arm(None)
+        assert outcome(sweep(file, out)) == outcome(peace)
+        at += 1
+    assert at >= 6
 
 
 def test_the_command_line_says_it_in_one_sentence(faults, tmp_path, capsys):

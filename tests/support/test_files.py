@@ -1,14 +1,16 @@
 """Files are written whole or not at all."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ascribo.support.files import check_writable, fill_file, write_atomically
+from ascribo.support.files import check_writable, fill_file, room_kept, write_atomically
 
 
 def test_nothing_is_left_of_a_failure(tmp_path):
@@ -82,6 +84,45 @@ def test_an_array_is_in_its_file_when_all_of_it_is_filled(tmp_path):
     assert not list(tmp_path.iterdir())
     array, said = fill_file(tmp_path / "a.npy", (4, 2), lambda new: new.fill(5) or "done")
     assert said == "done" and (np.load(tmp_path / "a.npy") == 5).all() and (array == 5).all()
+
+
+def taken(folder):
+    """Bytes that are taken on the disk by files of this process in a folder, with or without a name."""
+    links = Path("/proc/self/fd").iterdir()
+    return sum(os.stat(link).st_blocks * 512 for link in links if os.path.realpath(link).startswith(f"{folder}/"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the open files")
+def test_room_is_kept_until_it_is_given_back(tmp_path):
+    with room_kept(tmp_path / "run", 500_000, 300_000) as give_back:
+        assert 500_000 <= taken(tmp_path) < 600_000 and not list(tmp_path.iterdir())
+        give_back()
+        assert taken(tmp_path) == 0
+    with pytest.raises(KeyboardInterrupt), room_kept(tmp_path, 500_000):
+        raise KeyboardInterrupt
+    assert taken(tmp_path) == 0
+
+
+@pytest.mark.parametrize("reserves", ["yes", "no", "not here"])
+def test_a_lack_of_room_is_said_with_what_is_needed_and_free(tmp_path, monkeypatch, reserves):
+    def fails(*_):
+        raise OSError(28 if reserves == "yes" else 95, "No space left on device")
+
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 3 * 10**6, 3 * 10**6)
+    )
+    monkeypatch.setattr(os, "posix_fallocate", fails, raising=False)
+    if reserves == "no":
+        monkeypatch.delattr(os, "posix_fallocate")
+    said = (
+        r"not enough room for the model in .*run \(No space left on device\): about 5.0 MB are needed, and 3.0 MB"
+    )
+    with pytest.raises(ValueError, match=said), room_kept(tmp_path / "run", 4_000_000, 1_000_000, "the model"):
+        raise AssertionError
+    if reserves != "yes":
+        with room_kept(tmp_path, 2_900_000):
+            pass
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room is taken beforehand where the system can")

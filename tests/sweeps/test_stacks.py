@@ -1,6 +1,7 @@
 """Cells that train as one stack: each is a run folder of its own all the same, and a bad one fails alone."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -101,8 +102,8 @@ def test_stacks_on_a_gpu(tmp_path):
     """Cells trained as one stack of CUDA graphs: the calls of cells trained alone, and nothing computed twice."""
     sessions = {name: asc.simulate.box(k, observed=1, hidden=1, steps=3000) for k, name in enumerate("abc")}
     changes = {"device": "cuda", "steps": 500, "batch_size": 512, "encoder": asc.MLP((48, 48))}
-    alone = asc.sweep(sessions, model(**changes), tmp_path / "alone", grid=GRID, progress=False)
-    stacked = asc.sweep(sessions, model(**changes), tmp_path / "stacked", grid=GRID, stack=6, progress=False)
+    alone = asc.sweep(sessions, model(**changes), tmp_path / "alone", grid=GRID, stack=1, progress=False)
+    stacked = asc.sweep(sessions, model(**changes), tmp_path / "stacked", grid=GRID, progress=False)
     assert repr(stacked) == "Sweep(6 cells: 6 done)" and all(len(own["stack"]) == 6 for own in records(stacked))
     one, other = (found.calls().query("space == 'position'") for found in (alone, stacked))
     np.testing.assert_array_equal(one["called"].to_numpy(), other["called"].to_numpy())
@@ -111,6 +112,33 @@ def test_stacks_on_a_gpu(tmp_path):
     before = {file: file.stat().st_mtime_ns for file in stacked.folder.glob("*/model.json")}
     asc.sweep(sessions, model(**changes), tmp_path / "stacked", grid=GRID, stack=6, progress=False)
     assert before == {file: file.stat().st_mtime_ns for file in stacked.folder.glob("*/model.json")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpu", "most"),
+    [
+        ({"device": "auto"}, True, 16),
+        ({"device": "auto"}, False, 1),
+        ({"device": "cuda:1"}, False, 16),  # the workers have one
+        ({"device": "cpu"}, True, 1),
+        ({"device": "cuda", "steps": "auto"}, True, 1),
+        ({"device": "cuda", "memory": "1GB"}, True, 1),
+    ],
+)
+def test_workers_with_a_gpu_get_stacks(changes, gpu, most, tmp_path, monkeypatch):
+    class Handed(Exception):
+        pass
+
+    handed = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(
+        import_module("ascribo.sweeps.sweep"),
+        "make_stacks",
+        lambda cells, most: handed.append(most) or (_ for _ in ()).throw(Handed),
+    )
+    with pytest.raises(Handed):
+        asc.sweep({"a": recording(0), "b": recording(1)}, model(**changes), tmp_path, progress=False)
+    assert handed == [most]
 
 
 @pytest.mark.parametrize(

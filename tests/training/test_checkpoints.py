@@ -1,5 +1,9 @@
 """Checkpoints are told from other files by what stands in them."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import ascribo as asc
 from ascribo.model.fitting import prepare
-from ascribo.training.checkpoints import read_checkpoint, remember, remembered, write_checkpoint
+from ascribo.training.checkpoints import one_fit, read_checkpoint, remember, remembered, write_checkpoint
 from ascribo.training.penalty_weight import Constant
 from ascribo.training.recording_batches import RecordingSource
 from ascribo.training.settings import Settings
@@ -23,14 +27,29 @@ def data():
     return asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=600)
 
 
-def test_only_checkpoints_of_the_same_fit_are_removed(data, tmp_path):
+def test_files_of_others_are_not_removed(data, tmp_path):
     model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=2, **SMALL)
     save_file({"a": torch.zeros(1)}, tmp_path / "seeds-of-plants.safetensors")
     (tmp_path / "seeds-7.safetensors").write_bytes(b"mine")
-    save_file({"a": torch.zeros(1)}, tmp_path / "seeds-8.safetensors", metadata=OURS)
     before = sorted(tmp_path.iterdir())
     model.set_params(checkpoint=tmp_path).fit(data)
-    assert sorted(tmp_path.iterdir()) == before, "another fit of ours may want to go on, too"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("changes", [{"random_state": 1}, {"random_state": None}, {"seeds": 1}])
+def test_an_interrupted_fit_of_other_seeds_is_not_ignored(data, tmp_path, changes):
+    """Its state would never be used, and stay there when this fit is done."""
+    given = {**SMALL, "seeds": 2, "checkpoint": tmp_path}
+    kept = [int(seed) for seed in np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=2)]
+    for seed in kept:
+        save_file({"a": torch.zeros(1)}, tmp_path / f"seeds-{seed}.safetensors", metadata=OURS)
+    before = sorted(tmp_path.iterdir())
+    for _ in range(2):  # what was refused changes nothing for the next
+        with pytest.raises(
+            ValueError, match=r"interrupted fit of other seeds .* another random_state, or more seeds"
+        ):
+            asc.ContrastiveEmbedding({"rest": asc.Time(1)}, **{**given, **changes}).fit(data)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_file_of_another_program_is_neither_read_nor_removed(data, tmp_path):
@@ -99,3 +118,28 @@ def test_what_was_decided_is_refused_if_it_was_changed(data, tmp_path):
     file.write_text('{"ascribo": "checkpoint", "1 seeds": "3"}')
     with pytest.raises(ValueError, match="does not say which seeds"):
         model.set_params(checkpoint=tmp_path, random_state=None).fit(data)
+
+
+def test_what_a_killed_process_was_just_writing_is_removed(tmp_path):
+    code = """
+import os, sys
+from pathlib import Path
+import torch
+from ascribo.training import checkpoints
+
+def killed(self, content):
+    with open(self, "wb") as file:
+        file.write(content[: len(content) // 2])
+    os._exit(9)
+
+Path.write_bytes = killed
+parameters = {"a": torch.zeros(1000)}
+file, adam = Path(sys.argv[1]) / "seeds-1.safetensors", torch.optim.Adam(parameters.values())
+checkpoints.write_checkpoint(file, 0, "", parameters, adam, {}, {})
+"""
+    own = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code, tmp_path], env=own, check=False).returncode == 9
+    assert len(list(tmp_path.iterdir())) == 1
+    with one_fit(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())

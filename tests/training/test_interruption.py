@@ -146,7 +146,7 @@ def test_a_full_disk_does_not_end_the_training(data, tmp_path, monkeypatch, erro
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(checkpoints, "save_file", fail)
+    monkeypatch.setattr(checkpoints, "save", fail)
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     with pytest.warns(UserWarning, match=f"could not be written to .* {error.strerror}.*; training goes on"):
         kept = asc.ContrastiveEmbedding(SPACES, **given, checkpoint=tmp_path).fit(data)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..evidence import shift_test
 from ..model.estimator import ContrastiveEmbedding
+from ..model.room_needs import room_for_fit
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..support.files import check_writable
@@ -84,10 +85,12 @@ def analyse(
         progress=progress,
     )
     say(f"fitting {describe_size(recording)}", progress)
-    model.fit(recording)
-    model.set_params(checkpoint=None)  # that was for this fit
-    with contextlib.suppress(OSError):
-        (run / ".checkpoint").rmdir()
+    with room_for_fit(model, recording, run) as give_back:
+        model.fit(recording)
+        model.set_params(checkpoint=None)  # that was for this fit
+        with contextlib.suppress(OSError):
+            (run / ".checkpoint").rmdir()
+        give_back()
     save(model.set_params(memory=None), run, data={"path": str(Path(data).absolute()), "how": how})
     model.set_params(memory=memory)
     say("attributing the spaces to the channels", progress)

@@ -6,26 +6,28 @@ progress : every command takes it; False: nothing on standard error but warnings
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..model.estimator import ContrastiveEmbedding
+from ..model.room_needs import room_for_fit
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
-from ..support.files import check_writable, only_writer
+from ..support.files import check_writable, only_writer, write_atomically
 from ..support.progress import say
-from ..training.checkpoints import discard_checkpoints, forget, remember, remembered
+from ..training.checkpoints import discard_checkpoints, forget, remembered
 from ..training.data_parallel import rank
 from ..training.interruption import Interrupted
 from .analyse import analyse
 from .info import info
-from .options import RESUMABLE
+from .kept_command import forget_command, keep_command
 from .output import print_calls, print_goodness, print_line, print_scores, print_table
 from .reading import describe_size, processes, take_options
 from .report import report
 from .reproduce import find_experiment
+from .resume import resume
 from .runs import model_of_run, recording_of_run
 from .sweep import sweep
 from .watch import watch
@@ -80,15 +82,17 @@ def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -
         model.set_params(progress=False).fit(recording)
         return
     before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
-    command = {"argv": argv, "folder": str(Path.cwd())}
     say(f"fitting {describe_size(recording)}", progress)
     try:
         with only_writer(run), _keeps_only_what_goes_on(checkpoint, checkpoint in before):
-            remember(checkpoint, "command", command)
-            model.fit(recording)
-            model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
+            begun = any(checkpoint.glob("seeds-*.safetensors"))
+            keep_command(checkpoint, argv, anew=not begun)  # a state goes with the command that it came from
+            with room_for_fit(model, recording, run) as give_back:
+                model.fit(recording)
+                model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
+                give_back()
             save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
-            forget(checkpoint, ["command"])
+            forget_command(checkpoint)
     except Interrupted as stop:
         raise Interrupted(f"{stop} (ascribo resume {out})") from None
     finally:
@@ -108,38 +112,6 @@ def _keeps_only_what_goes_on(checkpoint: Path, was_there: bool) -> Iterator[None
             discard_checkpoints(checkpoint.glob("*.safetensors"))
             forget(checkpoint, remembered(checkpoint))
         raise
-
-
-def resume(*, run: str, progress: bool) -> None:
-    """`ascribo resume`."""
-    from .main import main
-
-    folder = Path(run)
-    command = remembered(folder / ".checkpoint").get("command") if folder.is_dir() else None
-    if command is None:
-        finished = (folder / "model.json").exists()
-        done = "It is done: see `ascribo info`." if finished else "Start one with `ascribo fit`."
-        raise ValueError(f"{run} has no fit that was interrupted. {done}")
-    argv, place = _checked_command(folder, command)
-    with chdir(place):
-        code = main([*argv, *([] if progress or "--quiet" in argv else ["--quiet"])])
-    if code:
-        raise SystemExit(code)
-
-
-def _checked_command(run: Path, command: Any) -> tuple[list[str], str]:
-    """The words of a command that was kept, and the folder it was typed in; only fits and sweeps are ever run."""
-    good = isinstance(command, dict) and {"argv", "folder"} <= command.keys() and isinstance(command["folder"], str)
-    words = command["argv"] if good else None
-    if (
-        not isinstance(words, list)
-        or not all(isinstance(word, str) for word in words)
-        or words[:1] not in [[name] for name in RESUMABLE]
-    ):
-        raise ValueError(f"{run}/.checkpoint does not say how the fit was started: run `ascribo fit` again.")
-    if not Path(command["folder"]).is_dir():
-        raise ValueError(f"the fit was started in {command['folder']}, which is gone: run `ascribo fit` again.")
-    return words, command["folder"]
 
 
 def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **given: Any) -> None:
@@ -163,7 +135,7 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
     for note in found.notes:
         print_line(f"note: {note}")
     if out is not None:
-        found.calls.to_csv(out, index=False)
+        write_atomically(out, lambda path: found.calls.to_csv(path, index=False))
         print_line(f"calls: {out}")
 
 

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 from ..support.progress import say
 from .options import COMMANDS, parser
@@ -27,13 +28,14 @@ BAD_INPUT = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+def main(argv: Sequence[str] | None = None, **instead: Any) -> int:
+    """Run one command and return its exit code. instead : values of options, whatever argv says of them."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
-        if argv and argv[0] in COMMANDS and not {"-h", "--help", "--quiet"}.intersection(argv):
+        quiet = {"-h", "--help", "--quiet"}.intersection(argv) or instead.get("quiet")
+        if argv and argv[0] in COMMANDS and not quiet:
             say(f"ascribo {argv[0]}: starting")
-        arguments = vars(parser(argv).parse_args(argv))
+        arguments = {**vars(parser(argv).parse_args(argv)), **instead}
         command = getattr(import_module(".commands", __package__), arguments.pop("command"))
         with _warnings_in_one_line():
             command(progress=not arguments.pop("quiet"), **arguments)

@@ -88,7 +88,10 @@ def _sweep(sweep: argparse.ArgumentParser) -> None:
         "--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://node1:8786: its workers compute"
     )
     sweep.add_argument(
-        "--stack", type=int, default=1, metavar="N", help="cells trained as one stack, for GPUs (%(default)s)"
+        "--stack",
+        type=int,
+        metavar="N",
+        help="cells trained as one stack (16 on a GPU if steps and seeds are numbers, else 1)",
     )
 
 

@@ -21,21 +21,21 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..model.estimator import ContrastiveEmbedding
-from ..support.files import check_writable
+from ..support.files import FolderInUse, check_writable, only_writer
 from ..support.names import suggest
 from ..sweeps import sweep as run_sweep
-from ..sweeps.sweep import MOST_COMPARED
-from ..training.checkpoints import forget, remember
+from ..sweeps.sweep import MOST_COMPARED, PLAN
 from ..training.interruption import Interrupted
+from .kept_command import forget_command, keep_command
 from .output import print_line, print_table
 from .spaces import build_spaces, options
 
-__all__ = ["sweep"]
+__all__ = ["output_of", "read_config", "sweep"]
 
 PARTS = ("sessions", "out", "read", "spaces", "settings", "grid")
 OURS = ("spaces", "checkpoint", "progress", "n_jobs")
@@ -43,14 +43,26 @@ OURS = ("spaces", "checkpoint", "progress", "n_jobs")
 
 
 def sweep(
-    *, config: str, out: str | None, jobs: int, scheduler: str | None, stack: int, progress: bool, argv: list[str]
+    *,
+    config: str,
+    out: str | None,
+    jobs: int,
+    scheduler: str | None,
+    stack: int | None,
+    progress: bool,
+    argv: list[str],
 ) -> None:
-    """`ascribo sweep`. argv : the command as it was typed, which `ascribo resume` runs again."""
-    given, here = _read(Path(config)), Path(config).absolute().parent
-    folder = check_writable(Path(out) if out is not None else here / given["out"])
+    """`ascribo sweep`. argv : the command as it was typed, which `ascribo resume` runs again.
+
+    It is kept until all cells are done: some may have failed, or the machines that computed them may be gone.
+    """
+    given, here = read_config(Path(config)), Path(config).absolute().parent
+    folder = check_writable(output_of(Path(config), given, out))
     model = _model(given)
     state = folder / ".checkpoint"
-    remember(state, "command", {"argv": argv, "folder": str(Path.cwd())})
+    with only_writer(folder):  # another sweep that is at work keeps its own
+        keep_command(state, argv, anew=True)
+    plan, before = folder / PLAN, _changed(folder / PLAN)
     try:
         found = run_sweep(
             _sessions(given["sessions"], here),
@@ -65,12 +77,14 @@ def sweep(
         )
     except KeyboardInterrupt:
         raise Interrupted(f"stopped; what is done is kept in {folder} (ascribo resume {folder})") from None
-    except Exception:
-        _forget(state)
+    except Exception as error:
+        if not isinstance(error, FolderInUse) and _changed(plan) == before:  # refused before it has begun
+            forget_command(state)
         raise
-    _forget(state)
     cells = found.cells()
     failed: Any = cells[cells["state"] != "done"]
+    if not len(failed):
+        forget_command(state)
     if len(failed):
         print_table(failed[["session", *given.get("grid", {}), "error"]], "Not done")
     if len(failed) < len(cells):
@@ -81,16 +95,21 @@ def sweep(
     if 2 <= len(cells) - len(failed) <= MOST_COMPARED:
         print_line(f"report: {found.report()}")
     if len(failed):
+        print_line(f"To try again those that are not done: ascribo resume {folder}")
         raise SystemExit(1)
 
 
-def _forget(state: Path) -> None:
-    forget(state, ["command"])
-    with suppress(OSError):
-        state.rmdir()
+def _changed(file: Path) -> int | None:
+    """When a file was changed last; None if it is not there."""
+    return file.stat().st_mtime_ns if file.exists() else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def output_of(config: Path, given: Mapping[str, Any], out: str | None) -> Path:
+    """The folder of the sweep. given : what the file says. out : as it was typed, if it was."""
+    return Path(out) if out is not None else config.absolute().parent / given["out"]
+
+
+def read_config(path: Path) -> dict[str, Any]:
     """What the file says, checked as far as its parts go."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file.")

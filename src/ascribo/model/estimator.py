@@ -28,7 +28,14 @@ from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..support.memory import limited
 from ..support.progress import say
-from ..training.checkpoints import checkpoint_file, discard_checkpoints, forget, one_fit, remember
+from ..training.checkpoints import (
+    check_seeds,
+    checkpoint_file,
+    one_fit,
+    remember,
+    remembered,
+    tidy,
+)
 from ..training.data_parallel import from_first_rank, rank
 from ..training.dispatch import train
 from ..training.loop import Trained
@@ -175,8 +182,11 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         )
         with one_thread(), one_fit(folder):
             key = f"{len(every)} seeds"
-            if folder is not None and not isinstance(self.random_state, int | np.integer):
-                every = _checked_seeds(remember(folder, key, every), every, folder) if rank() == 0 else every
+            if folder is not None and rank() == 0:
+                drawn = not isinstance(self.random_state, int | np.integer)
+                every = _checked_seeds(remembered(folder).get(key, every), every, folder) if drawn else every
+                check_seeds(folder, every)
+                every = remember(folder, key, every) if drawn else every
             every = from_first_rank(every)
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
@@ -190,8 +200,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 progress=self.progress,
             )
             if folder is not None and rank() == 0:  # nothing is left to resume
-                discard_checkpoints(checkpoint_file(folder, [seed]) for seed in every)
-                forget(folder, [key])
+                tidy(folder, [checkpoint_file(folder, [seed]) for seed in every], [key])
         self._trained(begun, trained, model, fit, why)
         batch = describe_batch(self.batch_size, self.batch_size_)
         for line in describe_spent(self.spent_) + ([f"batches of {batch}"] if batch else []):

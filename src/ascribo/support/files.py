@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import socket
 import tempfile
 import zlib
@@ -19,7 +21,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None
 
-__all__ = ["FolderInUse", "check_writable", "fill_file", "only_writer", "write_atomically"]
+__all__ = ["FolderInUse", "check_writable", "fill_file", "only_writer", "room_kept", "write_atomically"]
 
 Result = TypeVar("Result")
 
@@ -34,10 +36,7 @@ def check_writable(path: str | Path) -> Path:
     Nothing is left behind, not even the folders above it that are still missing.
     """
     path = Path(path)
-    place = path.absolute()
-    above = next(
-        folder for folder in (place if place.is_dir() else place.parent, *place.parents) if folder.exists()
-    )
+    above = _nearest(path)
     try:
         if not above.is_dir():
             raise NotADirectoryError(20, f"{above} is a file")
@@ -46,6 +45,55 @@ def check_writable(path: str | Path) -> Path:
     except OSError as error:
         raise ValueError(f"cannot write to {path}: {error.strerror}. Choose another place.") from error
     return path
+
+
+def _nearest(path: Path) -> Path:
+    """The folder in which a file or folder would be, or of those above it the first that is there."""
+    place = path.absolute()
+    return next(folder for folder in (place if place.is_dir() else place.parent, *place.parents) if folder.exists())
+
+
+@contextmanager
+def room_kept(
+    folder: str | Path, size: int, more: int = 0, what: str = "the result"
+) -> Iterator[Callable[[], None]]:
+    """Within the block as many bytes as `size` are taken on the disk of a folder, for what comes of long work.
+
+    The block is given a function that gives the room back, to be called right before the result is written. An
+    error says how much is needed and how much there is. The room has no name, so the system gives it back when the
+    process ends, however it ends.
+
+    more : bytes that are needed meanwhile: they are looked for, and not kept. what : for the error.
+
+    >>> with room_kept(tempfile.mkdtemp(), 1000) as give_back:
+    ...     give_back()
+    """
+    above = _nearest(Path(folder))
+    with tempfile.TemporaryFile(dir=above) as file:
+        try:
+            _take(file.fileno(), above, size + more)
+        except OSError as error:
+            free = shutil.disk_usage(above).free
+            raise ValueError(
+                f"not enough room for {what} in {folder} ({error.strerror}): about {(size + more) / 1e6:,.1f} MB "
+                f"are needed, and {free / 1e6:,.1f} MB are free. Make room, or choose another place."
+            ) from error
+        file.truncate(size)
+        yield lambda: (file.truncate(0), None)[1]
+
+
+def _take(file: int, folder: Path, size: int) -> None:
+    """Room for an open file, or an OSError; where the system cannot reserve any, the free space is compared."""
+    try:
+        os.posix_fallocate(file, 0, max(1, size))
+        return
+    except AttributeError:  # macOS, Windows
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):  # a file system that cannot
+            raise
+    if shutil.disk_usage(folder).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], Any]) -> Path:

@@ -22,6 +22,7 @@ from ..data.read import read
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
 from ..model.loading import load_with_facts
+from ..model.room_needs import room_for_fit
 from ..model.saving import save
 from ..support.files import FolderInUse, only_writer
 from ..support.sealed_json import is_whole, read_json, write_sealed
@@ -147,9 +148,12 @@ def _fitted(
         assert isinstance(found, ContrastiveEmbedding)
         return found, facts
     checkpoint = folder / ".checkpoint"
-    model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs).fit(recording)
-    with contextlib.suppress(OSError):
-        checkpoint.rmdir()
+    model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs)
+    with room_for_fit(model, recording, folder) as give_back:
+        model.fit(recording)
+        with contextlib.suppress(OSError):
+            checkpoint.rmdir()
+        give_back()
     return model, save_fitted(model, cell, folder, notes=collect_notes(said))
 
 

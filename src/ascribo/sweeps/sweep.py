@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 from sklearn.model_selection import ParameterGrid
 
 from ..attribution.maps import AttributionMaps
@@ -29,6 +30,8 @@ __all__ = ["Sweep", "sweep"]
 FORMAT = 2
 """Goes up when what sweep.json says changes. 2 has a checksum."""
 PLAN = "sweep.json"
+ON_A_GPU = 16
+"""Cells of a stack there, if nobody says otherwise: what fits into its memory together trains together."""
 MOST_COMPARED = 24
 """Runs that one page compares; it has a column for each."""
 
@@ -42,7 +45,7 @@ def sweep(
     read: Mapping[str, Any] | None = None,
     n_jobs: int | None = None,
     scheduler: Any = None,
-    stack: int = 1,
+    stack: int | None = None,
     progress: bool = True,
 ) -> Sweep:
     """Fit a model to every session with every choice of settings, and find which channels carry what in each.
@@ -66,6 +69,8 @@ def sweep(
     stack : cells that are handed out together and trained as one stack, at most: for GPUs, which take hardly longer
         for many than for one. It needs numbers for the model's steps and seeds, and none of the cells stops early.
         On a GPU the numbers of a cell then depend on which others were trained with it, as on another seed.
+        None: 16 where the model's device is a GPU ("auto": if this machine has one) and its steps and seeds are
+        numbers; else 1, each cell on its own.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def sweep(
             "computed again is the same."
         )
     folder, points = check_writable(Path(out)), _points(model, grid)
-    _check_stack(stack, [changed(model, **point) for point in points])
+    together = _stack(stack, [changed(model, **point) for point in points])
     found = find_sessions(sessions)
     how = {name: value for name, value in (read or {}).items() if value is not None}
     with only_writer(folder):
@@ -108,7 +113,7 @@ def sweep(
         say(f"{len(cells)} cells, {done} of them done before", progress and done > 0)
         alone = scheduler is None and n_jobs in (None, 1)
         place = str(folder.absolute())
-        stacks = {own[0].digest: own for own in make_stacks(waiting.values(), stack)}
+        stacks = {own[0].digest: own for own in make_stacks(waiting.values(), together)}
         tasks = {key: (own, place, model.n_jobs if alone else 1) for key, own in stacks.items()}
         with bar("cells", len(cells), progress) as shown:
             shown.advance(done)
@@ -139,13 +144,23 @@ def _points(model: ContrastiveEmbedding, grid: Mapping[str, Iterable[Any]] | Non
     return list(ParameterGrid({name: list(values) for name, values in (grid or {}).items()}))
 
 
-def _check_stack(stack: int, models: list[ContrastiveEmbedding]) -> None:
-    """Refuse stacks of models that do not take the same steps."""
-    if not isinstance(stack, int) or stack < 1:
-        raise ValueError(f"stack={stack!r}: expected how many cells to train together, 1 or more.")
-    for model in models if stack > 1 else []:
+def _stack(given: int | None, models: list[ContrastiveEmbedding]) -> int:
+    """How many cells to train together at most; refuses stacks of models that do not take the same steps."""
+    if given is None:
+        apart = any(why_not_together(model) or not _on_gpu(model) for model in models)
+        return 1 if apart else ON_A_GPU
+    if not isinstance(given, int) or given < 1:
+        raise ValueError(f"stack={given!r}: expected how many cells to train together, 1 or more, or None.")
+    for model in models if given > 1 else []:
         if why := why_not_together(model):
-            raise ValueError(f"stack={stack}: cells that train together take the same steps; the model has {why}.")
+            raise ValueError(f"stack={given}: cells that train together take the same steps; the model has {why}.")
+    return given
+
+
+def _on_gpu(model: ContrastiveEmbedding) -> bool:
+    """Whether a model asks for a GPU. Workers elsewhere are taken to be like this machine if it asks for "auto"."""
+    device = str(model.device)
+    return torch.cuda.is_available() if device == "auto" else device.startswith("cuda")
 
 
 def _plain(point: Mapping[str, Any]) -> dict[str, Any]:

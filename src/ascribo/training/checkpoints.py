@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from ..support.files import only_writer, write_atomically
@@ -25,6 +25,7 @@ from .data_parallel import rank
 from .interruption import STOP
 
 __all__ = [
+    "check_seeds",
     "checkpoint_file",
     "discard_checkpoints",
     "forget",
@@ -32,6 +33,7 @@ __all__ = [
     "read_checkpoint",
     "remember",
     "remembered",
+    "tidy",
     "write_checkpoint",
 ]
 
@@ -63,6 +65,21 @@ def checkpoint_file(folder: Path, seeds: Sequence[int]) -> Path:
     return folder / f"seeds-{seeds[0]}.safetensors"
 
 
+def check_seeds(folder: Path, seeds: Sequence[int]) -> None:
+    """Refuse to fit models of these seeds in a folder that has the state of others: it would never be used, and
+    stay there."""
+    own = {checkpoint_file(folder, [seed]) for seed in seeds}
+    others = sorted(
+        file for file in folder.glob("seeds-*.safetensors") if file not in own and _is_ours(_metadata(file))
+    )
+    if others:
+        raise ValueError(
+            f"{folder} has the state of an interrupted fit of other seeds ({others[0].name}): another "
+            "random_state, or more seeds. Go on with those of that fit, delete the folder to start anew, or "
+            "choose another."
+        )
+
+
 def discard_checkpoints(files: Iterable[Path]) -> None:
     """Remove those of the files that are checkpoints: the fit is done, or is not to go on."""
     for file in files:
@@ -86,10 +103,13 @@ def remembered(folder: Path) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "checksum"}
 
 
-def remember(folder: Path, key: str, value: Any) -> Any:
-    """What was decided before under a key; if nothing was, the value, which is kept from now on."""
+def remember(folder: Path, key: str, value: Any, *, anew: bool = False) -> Any:
+    """What was decided before under a key; if nothing was, the value, which is kept from now on.
+
+    anew : keep the value whatever was decided before.
+    """
     known = remembered(folder)
-    if key not in known:
+    if key not in known or (anew and known[key] != value):
         known = {**MARK, **known, key: value}
         write_sealed(folder / DECISIONS, known)
     return known[key]
@@ -104,6 +124,15 @@ def forget(folder: Path, keys: Iterable[str]) -> None:
         file.unlink()
     elif left != known:
         write_sealed(file, left)
+
+
+def tidy(folder: Path, files: Iterable[Path], keys: Iterable[str]) -> None:
+    """Remove the state of a fit that is done. A disk that fails now is a warning: what was fitted is not lost."""
+    try:
+        discard_checkpoints(files)
+        forget(folder, keys)
+    except (OSError, ValueError) as error:
+        warnings.warn(f"the fit is done, but its state could not be removed from {folder}: {error}", stacklevel=2)
 
 
 def _is_ours(facts: Mapping[str, Any]) -> bool:
@@ -124,10 +153,14 @@ def _checksum(facts: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> 
 def _metadata(file: Path) -> dict[str, str]:
     """What a file of tensors says of itself; nothing if it is no such file."""
     try:
-        with safe_open(file, "pt") as content:
-            return content.metadata() or {}
+        return _said(file)
     except (SafetensorError, OSError):
         return {}
+
+
+def _said(file: Path) -> dict[str, str]:
+    with safe_open(file, "pt") as content:
+        return content.metadata() or {}
 
 
 def write_checkpoint(
@@ -155,7 +188,8 @@ def write_checkpoint(
     facts |= {name: str(value) for name, value in said.items()}
     facts["checksum"] = _checksum(facts, tensors)
     try:
-        write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata=facts))
+        # not save_file: it writes to a file of a name of its own, which a killed process would leave behind
+        write_atomically(path, lambda temporary: temporary.write_bytes(save(tensors, metadata=facts)))
     except (OSError, SafetensorError) as error:
         why = error.__cause__ or error
         warnings.warn(
@@ -178,10 +212,9 @@ def read_checkpoint(
     kept : names of the curves. They come in parts of `chunk` steps.
     """
     try:
-        tensors = load_file(path)
+        tensors, facts = load_file(path), _said(path)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
-    facts = _metadata(path)
     if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
     if facts.get("fingerprint") != fingerprint:

@@ -19,7 +19,7 @@ from ...spaces.base import Space, layout
 from ...support.compute import one_thread
 from ...support.names import suggest
 from ...support.progress import say
-from ...training.checkpoints import discard_checkpoints, forget, one_fit, remember
+from ...training.checkpoints import one_fit, remember, tidy
 from ...training.settings import MOST_SEEDS, Settings
 from ..estimator import ContrastiveEmbedding
 from ..fitting import Prepared, prepare
@@ -382,8 +382,7 @@ class SharedEmbedding(ContrastiveEstimator):
                 progress=self.progress,
             )
             if folder is not None and file is not None:  # nothing is left to resume
-                discard_checkpoints([file])
-                forget(folder, ["seeds of all sessions"])
+                tidy(folder, [file], ["seeds of all sessions"])
         for (name, part), (model, fit, curves, landmarks, ended) in zip(prepared.items(), fitted, strict=True):
             history = make_history(curves, [o.space for o in part.problem.objectives])
             self.sessions_[name] = self._view(model.spaces)._fitted(
