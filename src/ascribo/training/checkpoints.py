@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..support.files import only_writer, write_atomically
 from ..support.sealed_json import is_whole, read_json, write_sealed
+from .adam import Adam
 from .data_parallel import rank
 from .interruption import STOP
 
@@ -168,7 +169,7 @@ def write_checkpoint(
     done: int,
     fingerprint: str,
     parameters: Mapping[str, Tensor],
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     curves: Mapping[str, Sequence[np.ndarray]],
     said: Mapping[str, object],
 ) -> None:
@@ -203,7 +204,7 @@ def read_checkpoint(
     path: Path,
     fingerprint: str,
     parameters: Mapping[str, Tensor],
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     kept: Iterable[str],
     chunk: int,
 ) -> tuple[int, dict[str, list[np.ndarray]]]:
