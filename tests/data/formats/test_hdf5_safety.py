@@ -120,9 +120,7 @@ def test_gigabytes_anywhere_in_a_file_that_is_read_as_a_whole(tmp_path):
     with h5py.File(tmp_path / "a.nwb", "w") as file:
         file.create_dataset("acquisition/timestamps", (2**30,), "f8", chunks=(1000,))
     hdf5_safety.check_hdf5(tmp_path / "a.nwb")
-    with pytest.raises(
-        ValueError, match=r"/acquisition/timestamps is declared .*8\.6 GB, and the file holds 0 bytes"
-    ):
+    with pytest.raises(ValueError, match=r"/acquisition/timestamps is declared .*8\.6 GB, and the file holds 0"):
         hdf5_safety.check_hdf5(tmp_path / "a.nwb", whole=True)
 
 

@@ -19,8 +19,8 @@ HEAP = b"GCOL\1\0\0\0"
 HEAP_REFERENCE = np.dtype([("length", "<u4"), ("heap", "<u8"), ("number", "<u4")])
 """What stands in the place of such a text."""
 PACKED, SMALL = 1000, 2**28
-"""An array may be declared so many times as large as what the file holds of it: compressors come to that where there
-is one value only. Below so many bytes it does not matter."""
+"""An array may be declared so many times as large as what the file holds of it: compressors come to that where
+there is one value only. Below so many bytes it does not matter."""
 HEAP_HEAD, OBJECT_HEAD = 16, 16
 """Bytes at the beginning of a heap, the last eight its size, and of each object in it: number, uses, size."""
 
@@ -41,7 +41,7 @@ def check_hdf5(path: str | Path, *, whole: bool = False) -> None:
                 _check_dataset(item)
                 _check_texts(item, Path(path))
                 if whole and item.shape is not None:
-                    check_stored(item.shape, item.dtype, item.name, stored_bytes(item, path))
+                    check_stored(item.shape, item.dtype, str(item.name), stored_bytes(item, path))
 
 
 def hdf5_objects(file: Any) -> Iterator[tuple[str, Any]]:
