@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-__all__ = ["READERS", "Case", "damage", "make_cases", "read"]
+__all__ = ["ODD", "READERS", "Case", "damage", "damage_case", "make_cases", "read"]
 
 SMALL: dict[str, Any] = {"seeds": 1, "steps": 3, "batch_size": 16, "penalty": 0.0, "progress": False}
 ODD = (None, True, -1, 0, 2**70, 1e308, float("nan"), "", "../x", "\0", [], {}, [[]], {"a": None}, [None] * 3)
@@ -29,13 +29,20 @@ ODD = (None, True, -1, 0, 2**70, 1e308, float("nan"), "", "../x", "\0", [], {}, 
 class Case:
     """A file that is damaged. kind : its name. root : the file or folder that is read, and `file` a path in it.
 
-    reader : of `READERS`.
+    reader : of `READERS`. damage : "bytes" of that file; or "tensors" of the run folder `file`, which is written
+    anew with good checksums.
     """
 
     kind: str
     root: Path
     file: str
     reader: str
+    damage: str = "bytes"
+
+    @property
+    def name(self) -> str:
+        """Of the file that is damaged."""
+        return Path(self.file or self.root.name).name
 
     def copied(self, folder: Path) -> tuple[Path, Path]:
         """A copy in a folder: what is to be read, and the file in it that is to be damaged."""
@@ -177,7 +184,22 @@ def _runs(folder: Path) -> list[Case]:
     model.attribute(data, method="neuron_gradient", samples=20).to_netcdf(folder / "maps.nc")
     tensors = next((folder / "run").glob("*.safetensors")).name
     runs = [Case(f"run/{name.split('-')[0]}", folder / "run", name, "run") for name in ("model.json", tensors)]
-    return [*runs, Case("maps.nc", folder / "maps.nc", "", "maps")]
+    return [*runs, Case("maps.nc", folder / "maps.nc", "", "maps"), *_resealed(folder)]
+
+
+def _resealed(folder: Path) -> list[Case]:
+    """Run folders whose tensors are damaged, with checksums that fit: of one recording, and of several sessions."""
+    import ascribo as asc
+
+    data = recording()
+    spaces = {"x": asc.Follow("x", 1), "guess": asc.Regress("x"), "rest": asc.Time(1)}
+    shared = asc.SharedEmbedding(spaces, encoder=asc.MLP((4,)), random_state=0, **SMALL)
+    shared.fit({"a": data, "b": data}).save(folder / "both")
+    parts = [("run", ""), ("both", ""), ("both", "session-0"), ("both", "session-1")]
+    return [
+        Case("/".join(filter(None, (root, part, "resealed"))), folder / root, part, "used", "tensors")
+        for root, part in parts
+    ]
 
 
 def _fits(folder: Path) -> list[Case]:
@@ -288,6 +310,23 @@ def _load(path: Path) -> None:
     asc.load(path)
 
 
+def _use(path: Path) -> None:
+    """Load a model and ask it for what users do; it may be refused, but what it gives are numbers."""
+    import ascribo as asc
+
+    model: Any = asc.load(path)
+    data = {"a": recording(), "b": recording()} if hasattr(model, "sessions_") else recording()
+    for z in model.transform(data).values() if isinstance(data, dict) else [model.transform(data)]:
+        assert np.isfinite(np.asarray(z)).all(), "the embedding is not finite"
+    model._repr_html_() if hasattr(model, "_repr_html_") else model.goodness_of_fit_
+    if isinstance(data, dict):
+        model.consistency()
+        return
+    model.model_.usable[:] = True  # so short a fit is at chance
+    scores = model.attribute(data, method="generative_gradient").by_space
+    assert np.isfinite(scores.values).all(), "the map is not finite"
+
+
 def _load_maps(path: Path) -> None:
     import ascribo as asc
 
@@ -306,6 +345,7 @@ READERS: dict[str, Callable[[Path], None]] = {
     "large": _read_as_large,
     "unpacked": lambda path: _read_as_large(path, unpack=path.parent / "unpacked"),
     "run": _load,
+    "used": _use,
     "maps": _load_maps,
     "fit": _go_on,
     "sweep": _read_sweep,
@@ -328,6 +368,63 @@ class Payload:
 
     def __reduce__(self):
         return os.mkdir, (os.environ["ASCRIBO_FUZZ_MARK"],)
+
+
+def damage_case(case: Case, folder: Path, rng: np.random.Generator) -> Path:
+    """A damaged copy of a case in a folder: what is to be read."""
+    root, file = case.copied(folder)
+    if case.damage == "tensors":
+        _damage_tensors(root, file, rng)
+    else:
+        file.write_bytes(damage(file.read_bytes(), rng, file.name))
+    return root
+
+
+def _damage_tensors(root: Path, part: Path, rng: np.random.Generator) -> None:
+    """One to three tensors of a run folder damaged, and all checksums that depend on them made anew."""
+    from ascribo.model.run_folder import read_run, write_run
+    from ascribo.support.sealed_json import read_json, write_sealed
+
+    facts, tensors = read_run(part)
+    for _ in range(int(rng.integers(1, 4))):
+        name = sorted(tensors)[rng.integers(len(tensors))]
+        changed = _damage_tensor(tensors.pop(name), rng)
+        if changed is not None:
+            tensors[name if rng.integers(20) else f"{name}.other"] = changed
+        if not tensors:
+            break
+    write_run(part, facts, tensors)
+    if part != root:
+        whole = read_json(root / "model.json")
+        whole["sessions"][int(part.name.split("-")[1])]["sha256"] = read_json(part / "model.json")["sha256"]
+        write_sealed(root / "model.json", whole)
+
+
+def _damage_tensor(value: Any, rng: np.random.Generator) -> Any:
+    """Another tensor; None: none."""
+    import torch
+
+    value = value.clone()
+    if value.numel() and rng.integers(2):
+        odd = (np.nan, np.inf, -np.inf, 0.0, -1.0)[rng.integers(5)]
+        odd = odd if value.is_floating_point() else int(rng.integers(-2, 9))
+        value.view(-1)[int(rng.integers(value.numel()))] = odd
+        return value
+    match int(rng.integers(7)):
+        case 0:
+            return None
+        case 1:
+            return value.to((torch.int64, torch.float16, torch.bool, torch.float64)[rng.integers(4)])
+        case 2:
+            return value[: int(rng.integers(len(value) + 1))].contiguous() if value.ndim else value[None]
+        case 3:
+            return torch.cat([value, value]) if value.ndim else value[None]
+        case 4:
+            return value.flatten()
+        case 5:
+            return value[..., :0] if value.ndim else value[None]
+        case _:
+            return torch.zeros_like(value)
 
 
 def damage(data: bytes, rng: np.random.Generator, name: str = "") -> bytes:

@@ -107,6 +107,7 @@ def _has_decimal_commas(column: pd.Series) -> bool:
 def load_parquet(path: str | Path) -> pd.DataFrame:
     """A table from a parquet file. An index that has a name, such as time, is a column; row numbers are not."""
     try:
+        import pyarrow  # noqa: F401
         from pyarrow.parquet import read_metadata
     except ImportError as error:
         raise ImportError(f"{path}: reading .parquet needs pyarrow: pip install 'ascribo[parquet]'") from error
