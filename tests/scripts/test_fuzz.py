@@ -40,9 +40,8 @@ def test_damaged_files_are_read_or_refused(fuzz, tmp_path, monkeypatch):
         tasks.put(number)
     fuzz.work(tasks, results, good, tmp_path)
     ends = [results.get() for _ in range(2 * FILES)]
-    assert Counter(end[2] for end in ends) == {"began": FILES, "fine": FILES}, [
-        e for e in ends if e[2] not in ("began", "fine")
-    ]
+    wrong = [end for end in ends if end[2] not in ("began", "fine")]
+    assert Counter(end[2] for end in ends) == {"began": FILES, "fine": FILES}, wrong
     assert fuzz.structured(100, seed=None, good=good) >= 100
     assert sorted(p.name for p in tmp_path.iterdir()) == ["good", "read", "whole"]
 
@@ -106,9 +105,8 @@ def test_what_hypothesis_edits_fails_with_the_smallest_edit(fuzz, tmp_path, monk
 
 
 def test_the_figures_are_written(fuzz, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        fuzz, "fuzz", lambda *given: {"files": 7, "kinds": ["a"], "counts": {"fine": 7}, "examples": []}
-    )
+    result = {"files": 7, "kinds": ["a"], "counts": {"fine": 7}, "examples": []}
+    monkeypatch.setattr(fuzz, "fuzz", lambda *given: result)
     out = tmp_path / "fuzz.json"
     monkeypatch.setattr(sys, "argv", ["fuzz.py", "--files", "7", "--edited", "0", "--seed", "3", "--out", str(out)])
     assert fuzz.main() == 0
