@@ -131,9 +131,7 @@ def take_through():
 def test_recordings_that_hypothesis_makes_are_answered_or_refused(take_through):
     ends = []
 
-    @settings(
-        max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=EXAMPLES, **QUIET)
     @given(strange())
     def check(made):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
