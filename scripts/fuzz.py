@@ -3,10 +3,10 @@
     python scripts/fuzz.py --files 100000
 
 Good files of every kind that ascribo reads (recordings, large ones mapped or unpacked, run folders, maps, states of
-interrupted fits, sweeps; `fuzz_files.py`) are damaged at random: bytes flipped, cut out, doubled or exchanged, odd
-values in JSON and in the tensors of models with good checksums. They are read in another process. Beside them,
-hypothesis edits files in ways that keep their form (`fuzz_structured.py`). A reader may succeed, or refuse with a
-ValueError (a FileNotFoundError or ImportError where the file names something that is not there, a TypeError that
+interrupted fits, sweeps; `fuzz_files.py`) are damaged at random (`fuzz_damage.py`): bytes flipped, cut out, doubled
+or exchanged, odd values in JSON and in the tensors of models with good checksums. They are read in another process.
+Beside them, hypothesis edits files in ways that keep their form (`fuzz_structured.py`). A reader may succeed, or
+refuse with a ValueError (a FileNotFoundError or ImportError where the file names something that is not there, a TypeError that
 ascribo raises itself). All else counts:
 
     error     another exception: a reader that did not foresee the damage
@@ -36,7 +36,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from fuzz_files import Case, damage_case, make_cases, read
+from fuzz_damage import damage_case
+from fuzz_files import Case, make_cases, read
 
 FINE = (ValueError, FileNotFoundError, ImportError)
 SECONDS, BYTES = 5, 10**9

@@ -18,7 +18,8 @@ from typing import Any
 
 import hypothesis
 import numpy as np
-from fuzz_files import ODD, Case
+from fuzz_damage import ODD
+from fuzz_files import Case
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
