@@ -6,8 +6,8 @@ Good files of every kind that ascribo reads (recordings, large ones mapped or un
 interrupted fits, sweeps; `fuzz_files.py`) are damaged at random (`fuzz_damage.py`): bytes flipped, cut out, doubled
 or exchanged, odd values in JSON and in the tensors of models with good checksums. They are read in another process.
 Beside them, hypothesis edits files in ways that keep their form (`fuzz_structured.py`). A reader may succeed, or
-refuse with a ValueError (a FileNotFoundError or ImportError where the file names something that is not there, a TypeError that
-ascribo raises itself). All else counts:
+refuse with a ValueError (a FileNotFoundError or ImportError where the file names something that is not there, a
+TypeError that ascribo raises itself). All else counts:
 
     error     another exception: a reader that did not foresee the damage
     hang      more than 5 seconds for one file
