@@ -51,7 +51,7 @@ def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torc
     """
     folder = check_folder(folder)
     before = _ours(folder)
-    metadata = {"ascribo": "model", "format": str(FORMAT)}
+    metadata = {"format": str(FORMAT)}  # one entry: several come in another order in every process
     data = save({name: value.contiguous() for name, value in tensors.items()}, metadata=metadata)
     digest = hashlib.sha256(data).hexdigest()
     file = f"model-{digest[:12]}.safetensors"
