@@ -1,12 +1,9 @@
-"""Good files of every kind that ascribo reads, how each is read, and how they are damaged: parts of `fuzz.py`."""
+"""Good files of every kind that ascribo reads, and how each is read: a part of `fuzz.py`."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
-import os
-import pickle
 import shutil
 import warnings
 from collections.abc import Callable
@@ -18,24 +15,29 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-__all__ = ["READERS", "Case", "damage", "make_cases", "read"]
+__all__ = ["READERS", "Case", "make_cases", "read"]
 
 SMALL: dict[str, Any] = {"seeds": 1, "steps": 3, "batch_size": 16, "penalty": 0.0, "progress": False}
-ODD = (None, True, -1, 0, 2**70, 1e308, float("nan"), "", "../x", "\0", [], {}, [[]], {"a": None}, [None] * 3)
-"""Values that do not belong where they are put."""
 
 
 @dataclass(frozen=True)
 class Case:
     """A file that is damaged. kind : its name. root : the file or folder that is read, and `file` a path in it.
 
-    reader : of `READERS`.
+    reader : of `READERS`. damage : "bytes" of that file; or "tensors" of the run folder `file`, which is written
+    anew with good checksums.
     """
 
     kind: str
     root: Path
     file: str
     reader: str
+    damage: str = "bytes"
+
+    @property
+    def name(self) -> str:
+        """Of the file that is damaged."""
+        return Path(self.file or self.root.name).name
 
     def copied(self, folder: Path) -> tuple[Path, Path]:
         """A copy in a folder: what is to be read, and the file in it that is to be damaged."""
@@ -177,7 +179,22 @@ def _runs(folder: Path) -> list[Case]:
     model.attribute(data, method="neuron_gradient", samples=20).to_netcdf(folder / "maps.nc")
     tensors = next((folder / "run").glob("*.safetensors")).name
     runs = [Case(f"run/{name.split('-')[0]}", folder / "run", name, "run") for name in ("model.json", tensors)]
-    return [*runs, Case("maps.nc", folder / "maps.nc", "", "maps")]
+    return [*runs, Case("maps.nc", folder / "maps.nc", "", "maps"), *_resealed(folder)]
+
+
+def _resealed(folder: Path) -> list[Case]:
+    """Run folders whose tensors are damaged, with checksums that fit: of one recording, and of several sessions."""
+    import ascribo as asc
+
+    data = recording()
+    spaces = {"x": asc.Follow("x", 1), "guess": asc.Regress("x"), "rest": asc.Time(1)}
+    shared = asc.SharedEmbedding(spaces, encoder=asc.MLP((4,)), random_state=0, **SMALL)
+    shared.fit({"a": data, "b": data}).save(folder / "both")
+    parts = [("run", ""), ("both", ""), ("both", "session-0"), ("both", "session-1")]
+    return [
+        Case("/".join(filter(None, (root, part, "resealed"))), folder / root, part, "used", "tensors")
+        for root, part in parts
+    ]
 
 
 def _fits(folder: Path) -> list[Case]:
@@ -288,6 +305,23 @@ def _load(path: Path) -> None:
     asc.load(path)
 
 
+def _use(path: Path) -> None:
+    """Load a model and ask it for what users do; it may be refused, but what it gives are numbers."""
+    import ascribo as asc
+
+    model: Any = asc.load(path)
+    data = {"a": recording(), "b": recording()} if hasattr(model, "sessions_") else recording()
+    for z in model.transform(data).values() if isinstance(data, dict) else [model.transform(data)]:
+        assert np.isfinite(np.asarray(z)).all(), "the embedding is not finite"
+    model._repr_html_() if hasattr(model, "_repr_html_") else model.goodness_of_fit_
+    if isinstance(data, dict):
+        model.consistency()
+        return
+    model.model_.usable[:] = True  # so short a fit is at chance
+    scores = model.attribute(data, method="generative_gradient").by_space
+    assert np.isfinite(scores.values).all(), "the map is not finite"
+
+
 def _load_maps(path: Path) -> None:
     import ascribo as asc
 
@@ -306,6 +340,7 @@ READERS: dict[str, Callable[[Path], None]] = {
     "large": _read_as_large,
     "unpacked": lambda path: _read_as_large(path, unpack=path.parent / "unpacked"),
     "run": _load,
+    "used": _use,
     "maps": _load_maps,
     "fit": _go_on,
     "sweep": _read_sweep,
@@ -318,66 +353,3 @@ def read(reader: str, path: Path) -> None:
     """Read a file or folder as a user would."""
     with contextlib.suppress(Enough):
         READERS[reader](path)
-
-
-# How they are damaged
-
-
-class Payload:
-    """What a pickle in a file would do if it were opened."""
-
-    def __reduce__(self):
-        return os.mkdir, (os.environ["ASCRIBO_FUZZ_MARK"],)
-
-
-def damage(data: bytes, rng: np.random.Generator, name: str = "") -> bytes:
-    """The bytes, changed in one to eight places; of a .json file half the time its values, with a good checksum."""
-    if name.endswith(".json") and rng.integers(2):
-        return _damage_json(data, rng)
-    out = bytearray(data)
-    for _ in range(int(rng.integers(1, 9))):
-        if not out:
-            break
-        place, length = int(rng.integers(len(out))), int(rng.integers(1, 40))
-        match int(rng.integers(8)):
-            case 0 | 1:
-                out[place] ^= 1 << int(rng.integers(8))
-            case 2:
-                out[place : place + length] = rng.bytes(length)
-            case 3:
-                del out[place : place + length]
-            case 4:
-                out[place:place] = out[place : place + length]
-            case 5:
-                del out[place:]
-            case 6:  # a number that is far too large, small or negative
-                out[place : place + 8] = int(rng.choice([-1, 0, 2**31 - 1, 2**63 - 1])).to_bytes(
-                    8, "little", signed=True
-                )
-            case 7:
-                out[place:place] = pickle.dumps(Payload())
-    return bytes(out)
-
-
-def _damage_json(data: bytes, rng: np.random.Generator) -> bytes:
-    """An odd value put somewhere, or something left out, as somebody would who knows how the checksum is made."""
-    from ascribo.support.sealed_json import seal
-
-    content = json.loads(data)
-    sealed = "checksum" in content
-    for _ in range(int(rng.integers(1, 4))):
-        place: Any = content
-        while place:
-            key = (
-                list(place)[rng.integers(len(place))] if isinstance(place, dict) else int(rng.integers(len(place)))
-            )
-            if not isinstance(place[key], dict | list) or not place[key] or rng.integers(3) == 0:
-                break
-            place = place[key]
-        if not place:
-            break
-        if rng.integers(4) == 0 and len(place) > 1:
-            del place[key]
-        else:
-            place[key] = copy.deepcopy(ODD[rng.integers(len(ODD))])
-    return json.dumps(seal(content) if sealed else content).encode()

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -329,3 +330,40 @@ def test_maps_without_their_model_say_so():
 def test_only_a_unique_variance_has_calls():
     with pytest.raises(ValueError, match=r"a test map has no test .* method='unique_variance'"):
         make(*local_maps()).calls()
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("folder", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
+def test_files_of_every_format_give_the_numbers_they_gave(folder):
+    """format-0 is that of files from before formats were counted. The files are never written again."""
+    assert (b'"format": ' in (folder / "maps.nc").read_bytes()) == (folder.name != "format-0")
+    maps = AttributionMaps.load(folder / "maps.nc")
+    pd.testing.assert_frame_equal(
+        maps.to_frame(), pd.read_csv(folder / "expected.csv"), check_dtype=False, rtol=1e-6
+    )
+    assert maps.method == "unique_variance" and maps.tested
+
+
+def test_the_present_format_has_a_file_and_a_later_one_is_refused(tmp_path, monkeypatch):
+    from ascribo.attribution import map_files
+
+    assert {folder.name for folder in GOLDEN.iterdir()} == {f"format-{k}" for k in range(map_files.FORMAT + 1)}
+    monkeypatch.setattr(map_files, "FORMAT", map_files.FORMAT + 1)
+    maps = AttributionMaps.load(GOLDEN / "format-0/maps.nc")
+    path = maps.to_netcdf(tmp_path / "later.nc")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"later.nc was written in format 2, and this version .* reads format 1"):
+        AttributionMaps.load(path)
+
+
+def test_facts_that_are_no_facts_of_maps_are_damage(tmp_path):
+    from ascribo.attribution.map_files import read_arrays, write_arrays
+
+    arrays, facts = read_arrays(
+        GOLDEN / "format-1/maps.nc", ("by_space", "by_dimension", "blocks", "level", "tests")
+    )
+    path = write_arrays(tmp_path / "strange.nc", arrays, {**facts, "other": 1})
+    with pytest.raises(ValueError, match=r"strange.nc is no whole file .*'other'"):
+        AttributionMaps.load(path)

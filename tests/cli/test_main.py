@@ -367,3 +367,14 @@ def test_attribute_refuses_other_endings_and_other_folders(run, tmp_path, fails)
     assert ".nc" in fails("attribute", run, "--out", tmp_path / "maps.xlsx")
     assert "not a finished ascribo run" in fails("attribute", tmp_path, "--out", tmp_path / "maps.nc")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_that_is_not_there_is_said_in_words(table, tmp_path, monkeypatch, capsys):
+    def read(*given, **options):
+        raise MemoryError("Unable to allocate 582. TiB for an array")
+
+    monkeypatch.setattr("ascribo.cli.reading.read", read)
+    assert main(["fit", str(table), *SPACES, *QUICK, "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "not enough memory (Unable to allocate 582. TiB for an array). Use longer bins" in said
+    assert "Traceback" not in said

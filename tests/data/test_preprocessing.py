@@ -230,6 +230,35 @@ def test_a_recording_of_counts_takes_the_treatment_of_events_of_the_same_bins():
         counts.treat(plan, smooth=0.2)
 
 
-def test_bins_that_memory_cannot_hold_are_refused():
-    with pytest.raises(ValueError, match=r"bin_size=1e-09 s makes 1e\+11 bins of 100 s, .* Is bin_size in seconds"):
-        binning.make_bins(np.array([[0.0, 100.0]]), 1e-9)
+def test_bins_that_memory_cannot_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(binning, "physical_memory", lambda: 2**35)
+    with pytest.raises(ValueError, match=r"bin_size=1e-05 s makes 1e\+09 bins of 10000 s, .* Is bin_size in"):
+        binning.make_bins(np.array([[0.0, 1e4]]), 1e-5)
+    hour = np.array([[0.0, 20_000.0]])
+    assert len(binning.make_bins(hour, 0.1, 2000)) == 200_000
+    with pytest.raises(ValueError, match=r"2e\+07 bins of 20000 s, with 2,000 channels 161 GB, more than memory"):
+        binning.make_bins(hour, 0.001, 2000)
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-9, 1e-300])
+def test_bins_that_are_shorter_than_what_lies_between_intervals_are_refused(size):
+    with pytest.raises(ValueError, match=r"expected at least 1e-05 s\. Is bin_size in seconds"):
+        binning.make_bins(np.array([[0.0, 5.0]]), size)
+    bins = binning.make_bins(np.array([[0.0, 0.0123], [1.0, 1.01]]), 1e-5)
+    assert (bins.centre <= np.where(bins.interval == 0, 0.0123, 1.01)).all()
+
+
+@pytest.mark.parametrize("width", [1e4, 1e12, 1e308])
+def test_a_gaussian_that_is_far_wider_than_the_recording_is_refused(width):
+    counts = Recording(RNG.poisson(2, (60, 3)), time=np.arange(60) / 10)
+    with pytest.raises(ValueError, match=r"times as long as the longest epoch, 6 s: .* Is smooth in seconds"):
+        counts.treat(smooth=width)
+
+
+def test_a_gaussian_that_is_wider_than_an_epoch_ends_with_it():
+    X, epochs = RNG.normal(size=(200, 2)), np.repeat([0, 1], [130, 70])
+    apart = np.abs(np.arange(200)[:, None] - np.arange(200))
+    for width in (40.0, 300.0):
+        weight = np.exp(-0.5 * (apart / width) ** 2) * (epochs[:, None] == epochs) * (apart <= int(4 * width + 0.5))
+        expected = weight @ X / weight.sum(1, keepdims=True)
+        np.testing.assert_allclose(smooth(X, width, epochs), expected, atol=1e-5)

@@ -470,3 +470,18 @@ def test_channels_are_treated_as_they_are_read(tmp_path):
     np.savez(tmp_path / "y.npz", X=-counts)
     with pytest.raises(ValueError, match=r"y\.npz: transform='sqrt' is for counts"):
         read(tmp_path / "y.npz", transform="sqrt")
+
+
+def test_a_type_error_of_a_library_is_said_to_be_the_files(tmp_path, monkeypatch):
+    """h5py and pynwb end in TypeErrors of their own where a file is damaged; those of this package are kept."""
+    from ascribo.data.formats import nwb
+
+    def library(*given, **options):
+        raise TypeError("expected str, got NoneType")
+
+    (tmp_path / "a.nwb").write_bytes(b"")
+    monkeypatch.setattr(nwb, "check_hdf5", library)
+    with pytest.raises(ValueError, match=r"a.nwb: cannot be read as a .nwb file; .*TypeError: expected str"):
+        read(tmp_path / "a.nwb")
+    with pytest.raises(TypeError, match=r"a.nwb: there is no option 'strange'"):
+        read(tmp_path / "a.nwb", strange=1)

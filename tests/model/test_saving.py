@@ -135,12 +135,19 @@ def test_a_change_of_model_json_is_seen(model, tmp_path):
     asc.load(tmp_path)
 
 
-def test_folders_of_the_format_before_are_read(model, data, tmp_path):
-    model.save(tmp_path)
-    facts = {**json.loads((tmp_path / "model.json").read_text()), "format": 2}
-    del facts["checksum"]
-    (tmp_path / "model.json").write_text(json.dumps(facts))
-    np.testing.assert_array_equal(asc.load(tmp_path).transform(data), model.transform(data))
+@pytest.mark.parametrize("older", [2, 3])
+def test_a_folder_cannot_be_made_an_older_one_that_has_no_checksum(model, data, tmp_path, older):
+    model.save(tmp_path / "run")
+    tiny_sessions(data).save(tmp_path / "both")
+    for folder in (tmp_path / "run", tmp_path / "both", tmp_path / "both/session-1"):
+        text = (folder / "model.json").read_text()
+        facts = {**json.loads(text.replace('"channel0"', '"channel00"')), "format": older}
+        facts = seal(facts) if older == 3 else {key: value for key, value in facts.items() if key != "checksum"}
+        (folder / "model.json").write_text(json.dumps(facts))
+        with pytest.raises(ValueError, match=rf"that says format {older}, and model-.* format 4"):
+            asc.load(folder.parent if folder.name == "session-1" else folder)
+        (folder / "model.json").write_text(text)
+    asc.load(tmp_path / "run"), asc.load(tmp_path / "both")
 
 
 @pytest.mark.parametrize(

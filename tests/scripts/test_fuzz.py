@@ -1,12 +1,17 @@
-"""A few hundred damaged files: none may crash, hang, run code or end in an error that nobody foresaw."""
+"""A thousand damaged files: none may crash, hang, run code or end in an error that nobody foresaw."""
 
 import importlib.util
+import json
+import os
 import queue
+import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+FILES = 1000
 SCRIPT = Path(__file__).parents[2] / "scripts/fuzz.py"
 
 
@@ -28,13 +33,16 @@ def test_damaged_files_are_read_or_refused(fuzz, tmp_path, monkeypatch):
         *("table.csv", "words.npz", "packed.mat", "oldest.mat", "new.h5", "large plain.h5", "unpacked chunks.h5"),
         *("v2.zarr/.zgroup", "v3.zarr/zarr.json", "pynapple/units.npz", "session.nwb", "maps.nc", "run/model.json"),
         *("fit/fit.json", "earlier-fit/seeds", "sweep/sweep.toml", "sweep/cell.json", "sweep/.fingerprints.json"),
+        *("run/resealed", "both/resealed", "both/session-0/resealed"),
     } <= {case.kind for case in good}
     tasks, results = queue.SimpleQueue(), queue.SimpleQueue()
-    for number in [*range(260), None]:
+    for number in [*range(FILES), None]:
         tasks.put(number)
     fuzz.work(tasks, results, good, tmp_path)
-    ends = [results.get() for _ in range(2 * 260)]
-    assert Counter(end[2] for end in ends) == {"began": 260, "fine": 260}, [e for e in ends if e[2] == "error"]
+    ends = [results.get() for _ in range(2 * FILES)]
+    wrong = [end for end in ends if end[2] not in ("began", "fine")]
+    assert Counter(end[2] for end in ends) == {"began": FILES, "fine": FILES}, wrong
+    assert fuzz.structured(100, seed=None, good=good) >= 100
     assert sorted(p.name for p in tmp_path.iterdir()) == ["good", "read", "whole"]
 
 
@@ -56,3 +64,52 @@ def test_the_fuzzer_counts_what_is_wrong(fuzz, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz, "read", fails)
     fuzz.work(tasks, results, good, tmp_path)
     assert [results.get()[2] for _ in range(4)] == ["began", "error", "began", "fine"]
+
+
+def error_of(function, *given):
+    try:
+        function(*given)
+    except BaseException as error:
+        return error
+    return None
+
+
+def test_a_type_error_is_fine_only_in_words_of_ascribo(fuzz, tmp_path):
+    import ascribo as asc
+
+    np.save(tmp_path / "a.npy", np.ones((5, 2)))
+    assert fuzz.is_fine(error_of(lambda: asc.read(tmp_path / "a.npy", strange=1)))
+    assert fuzz.is_fine(ValueError()) and fuzz.is_fine(FileNotFoundError())
+    for accident in (lambda: len(3), lambda: asc.Time(1).check_variable("x", None), lambda: {}["a"]):
+        assert not fuzz.is_fine(error_of(accident))
+
+
+@pytest.mark.skipif(
+    not os.access("/proc/self/clear_refs", os.W_OK), reason="this system counts from the start only"
+)
+def test_memory_is_counted_for_each_file_by_itself(fuzz):
+    rises = []
+    for size in (2**28, 2**20, 2**27):
+        peak = fuzz.Peak()
+        np.ones(size, np.uint8).sum()
+        rises.append(peak.rise())
+    assert rises[0] > 2**27.9 and rises[1] < 2**26 and rises[2] > 2**26.9
+
+
+def test_what_hypothesis_edits_fails_with_the_smallest_edit(fuzz, tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4")
+    monkeypatch.setattr(fuzz, "read", lambda kind, path: {}["no"] if '"' in path.read_text() else None)
+    with pytest.raises(AssertionError, match="error: recording") as found:
+        fuzz.structured(300, None, [fuzz.Case("a.csv", tmp_path / "a.csv", "", "recording")])
+    assert "KeyError" in str(found.value)
+
+
+def test_the_figures_are_written(fuzz, tmp_path, monkeypatch, capsys):
+    result = {"files": 7, "kinds": ["a"], "counts": {"fine": 7}, "examples": []}
+    monkeypatch.setattr(fuzz, "fuzz", lambda *given: result)
+    out = tmp_path / "fuzz.json"
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--files", "7", "--edited", "0", "--seed", "3", "--out", str(out)])
+    assert fuzz.main() == 0
+    figures = json.loads(out.read_text())
+    assert {"files": 7, "counts": {"fine": 7}, "seed": 3}.items() <= figures.items()
+    assert json.loads(capsys.readouterr().out) == figures

@@ -21,6 +21,8 @@ __all__ = ["read_arrays", "write_arrays"]
 
 FACTS = "ascribo_attribution_maps"
 """The attribute of the file that holds, as JSON, what is no array. Files without it are not ours."""
+FORMAT = 1
+"""Goes up by one whenever what is written changes; the facts of earlier files have none, and are read as well."""
 OWNER = "space_of_dimension"
 """The space of each dimension, by its name in the file: `space` itself is an axis there."""
 
@@ -44,7 +46,8 @@ def write_arrays(path: str | Path, arrays: Mapping[str, xr.DataArray | None], fa
         owner = {"space": OWNER} if value.coords["space"].dims == ("dimension",) else {}
         stored[name] = value.rename({c: renamed[str(c)] for c in value.coords if str(c) in renamed} | owner)
     data = xr.Dataset(stored)
-    data.attrs = {"method": facts["method"], FACTS: json.dumps({**facts, "names": renamed, "some_spaces": some})}
+    known = {"format": FORMAT, **facts, "names": renamed, "some_spaces": some}
+    data.attrs = {"method": facts["method"], FACTS: json.dumps(known)}
     content = _netcdf(data)
     digest = hashlib.sha256(content).hexdigest()
     return write_atomically(path, lambda temporary: temporary.write_bytes(content + SEAL + digest.encode()))
@@ -86,6 +89,11 @@ def _read_arrays(path: str | Path, names: Sequence[str]) -> tuple[dict[str, xr.D
     if FACTS not in data.attrs:
         raise ValueError(f"it has no attribute {FACTS}")
     facts = json.loads(data.attrs[FACTS])
+    if (form := facts.pop("format", FORMAT)) != FORMAT:
+        raise FileContentError(
+            f"{path} was written in format {form!r}, and this version of ascribo reads format {FORMAT}: read it "
+            "with the version that wrote it, or make the maps again."
+        )
     back = {there: name for name, there in facts.pop("names").items()} | {OWNER: "space"}
     some = facts.pop("some_spaces", {})
     arrays = {}

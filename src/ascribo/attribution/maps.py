@@ -353,7 +353,10 @@ class AttributionMaps:
     def load(cls, path: str | Path) -> AttributionMaps:
         """Maps that `to_netcdf` wrote. `over_time`, `where` and `by_epoch` need the model, and are not there."""
         arrays, facts = read_arrays(path, ("by_space", "by_dimension", "blocks", "level", "tests"))
-        return cls(**arrays, **facts)
+        try:
+            return cls(**arrays, **facts)
+        except TypeError as error:  # more facts or fewer than there should be
+            raise ValueError(f"{path} is no whole file of attribution maps ({error}): make it again.") from error
 
     def to_csv(self, path: str | Path) -> Path:
         """Write `to_frame` as CSV."""

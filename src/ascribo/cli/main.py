@@ -48,6 +48,10 @@ def main(argv: Sequence[str] | None = None, **instead: Any) -> int:
     except BAD_INPUT as error:
         say(f"ascribo: error: {error}")
         return 2
+    except MemoryError as error:
+        told = str(error).rstrip(".") or "there is no more"
+        say(f"ascribo: error: not enough memory ({told}). Use longer bins, fewer channels or a shorter recording.")
+        return 2
     except FloatingPointError as error:
         say(f"ascribo: error: {error}")
         return 1

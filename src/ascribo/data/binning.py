@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..support.compute import physical_memory
+from ..support.names import plural
 from .float_precision import Rows
 from .preprocessing import ENTRIES_TREATED_AT_ONCE
 
@@ -18,8 +19,10 @@ TOUCH = 2e-6
 """Seconds: pynapple leaves a microsecond between intervals that touch, which is no reason to lose a bin."""
 SLACK = 1e-6
 """Share of a bin that is taken for rounding: seconds are rarely exact in binary."""
-BYTES_PER_BIN = 64
-"""What a bin costs at least: start, stop and interval, and what they are made from."""
+SHORTEST = 1e-5
+"""Seconds: shorter bins would be no longer than what is allowed for between intervals."""
+BYTES_PER_BIN, BYTES_PER_ENTRY = 64, 4
+"""What a bin costs at least: start, stop and interval, and what they are made from; and each of its channels."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +79,24 @@ def check_intervals(intervals: Any, what: str = "epochs") -> np.ndarray:
     return values
 
 
-def make_bins(intervals: np.ndarray, bin_size: float) -> Bins:
+def make_bins(intervals: np.ndarray, bin_size: float, channels: int = 1) -> Bins:
     """Bins that fill each interval from its start; what is left at its end is less than a bin and not used.
+
+    channels : how many numbers are to be in each bin, so that no more are made than memory holds.
 
     >>> make_bins(np.array([[0.0, 1.0], [2.0, 2.7]]), 0.3).start.round(1)
     array([0. , 0.3, 0.6, 2. , 2.3])
     """
     starts, ends = intervals.T
+    if bin_size < SHORTEST:
+        raise ValueError(f"bin_size={bin_size:g} s: expected at least {SHORTEST:g} s. Is bin_size in seconds?")
     whole = np.floor((ends - starts + TOUCH) / bin_size + SLACK)
-    memory = physical_memory()
-    if memory is not None and whole.sum() * BYTES_PER_BIN > memory:
+    size, memory = whole.sum() * (BYTES_PER_BIN + BYTES_PER_ENTRY * channels), physical_memory()
+    if memory is not None and size > memory:
         raise ValueError(
-            f"bin_size={bin_size:g} s makes {whole.sum():.2g} bins of {(ends - starts).sum():g} s, more than "
-            "memory holds. Is bin_size in seconds?"
+            f"bin_size={bin_size:g} s makes {whole.sum():.2g} bins of {(ends - starts).sum():g} s, with "
+            f"{channels:,} channel{plural(channels)} {size / 1e9:,.0f} GB, more than memory holds. Is bin_size in "
+            "seconds?"
         )
     number = whole.astype(np.int64)
     total = int(number.sum())

@@ -24,6 +24,8 @@ ENTRIES_TREATED_AT_ONCE = 2**22
 """Entries of the channels that are worked on together."""
 REACH = 4.0
 """Standard deviations at which a Gaussian ends."""
+LONGEST = 10.0
+"""How many times as wide as the longest epoch is long a Gaussian may be: all that is left are the epochs' means."""
 DIRECT = 64
 """Time steps on either side up to which a Gaussian is summed directly; a wider one by Fourier transform."""
 
@@ -129,9 +131,10 @@ def treat(
     """
     steps = len(epochs)
     out = np.empty((steps, channels), dtype=dtype)
-    kernel = None if treatment.smooth is None else _gaussian(treatment.smooth, interval)
-    reach = 0 if kernel is None else len(kernel) // 2
     edges = np.flatnonzero(np.diff(epochs)) + 1
+    longest = int(np.diff(edges, prepend=0, append=steps).max())
+    kernel = None if treatment.smooth is None else _gaussian(treatment.smooth, interval, longest)
+    reach = 0 if kernel is None else len(kernel) // 2
     size = max(1, ENTRIES_TREATED_AT_ONCE // channels, 2 * reach)
     for a in range(0, steps, size):
         b = min(steps, a + size)
@@ -186,17 +189,23 @@ def find_interval(time: np.ndarray, epochs: np.ndarray) -> float:
     return interval
 
 
-def _gaussian(width: float, interval: float | None) -> np.ndarray:
-    """Weights at -reach, ..., reach time steps."""
+def _gaussian(width: float, interval: float | None, longest: int) -> np.ndarray:
+    """Weights at -reach, ..., reach time steps. longest : time steps of the longest epoch; they end there."""
     if interval is None:
         raise ValueError(f"smooth={width:g} s needs the interval between time steps.")
     deviation = width / interval
+    if deviation > LONGEST * longest:
+        raise ValueError(
+            f"smooth={width:g} s is {deviation / longest:.2g} times as long as the longest epoch, "
+            f"{longest * interval:g} s: nothing but the mean of each epoch would be left. Is smooth in seconds?"
+        )
     reach = int(REACH * deviation + 0.5)
     if reach == 0:
         raise ValueError(
             f"smooth={width:g} s does nothing at time steps of {interval:g} s: expected at least "
             f"{interval / 4:g} s."
         )
+    reach = min(reach, longest)
     return np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
 
 

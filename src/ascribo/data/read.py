@@ -99,7 +99,8 @@ def read(
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # each format's parser fails in its own ways
-        if isinstance(error, FileContentError) or (whole and isinstance(error, TypeError | ValueError)):
+        own = isinstance(error, ValueError) or (isinstance(error, TypeError) and _raised_here(error))
+        if isinstance(error, FileContentError) or (whole and own):
             raise _said(path, error) from error
         raise ValueError(
             f"{path}: cannot be read as a {path.suffix} file; it may be damaged or of another "
@@ -115,6 +116,14 @@ def read(
         return recording if smooth is None and transform is None else recording.treat(**treatment)
     except (TypeError, ValueError) as error:
         raise _said(path, error) from error
+
+
+def _raised_here(error: Exception) -> bool:
+    """Whether an error comes from this package, rather than from a library that did not foresee a damaged file."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(f"{__package__}.")
 
 
 def _said(path: Path, error: Exception) -> Exception:

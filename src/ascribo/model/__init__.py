@@ -11,6 +11,7 @@
     generative_process_inversion.py     encoders of a generative process, scored against its latents
     saving.py, loading.py               a fitted estimator to a folder and back
     run_folder.py                       how such a folder is laid out
+    stored_checks.py                    what must hold of what is in it
 
 An estimator is what users set up and fit; a fitted model is what a fit leaves.
 """

@@ -10,7 +10,8 @@ import pandas as pd
 import xarray as xr
 from torch import Tensor, nn
 
-from ..networks.encoders import build_encoder
+from ..networks.encoders import build_encoder, parameter_shapes
+from ..networks.model_stack import LOG_TEMPERATURE
 from ..networks.seed_alignment import Alignment
 from ..support.stored_parameters import decode
 from .estimator import ContrastiveEmbedding
@@ -19,17 +20,18 @@ from .run_folder import damage_explained, read_run
 from .saving import CURVES, KIND_SESSIONS, MODULE
 from .sessions.embedding import SharedEmbedding
 from .sessions.kept_time_steps import landmarks_from
+from .stored_checks import (
+    check_facts,
+    check_landmarks,
+    check_seeds,
+    check_session,
+    check_session_facts,
+    check_spaces,
+    check_tensors,
+    expected_tensors,
+)
 
 __all__ = ["load", "load_with_facts"]
-
-TYPES = {
-    **dict.fromkeys(("parameters", "spaces", "goodness_of_fit"), dict),
-    **dict.fromkeys(("channels", "objectives", "lambda"), list),
-    **dict.fromkeys(("features", "batch_size", "alignment_reference"), int),
-    **dict.fromkeys(("feature_names", "channel_names"), list | None),
-    "random_state": int | None,
-}
-"""What the facts of one recording's model are."""
 
 
 def load(folder: str | Path, encoder: nn.Module | None = None) -> ContrastiveEmbedding | SharedEmbedding:
@@ -57,6 +59,7 @@ def load_with_facts(
     folder: str | Path, encoder: nn.Module | None = None
 ) -> tuple[ContrastiveEmbedding | SharedEmbedding, dict[str, Any]]:
     """`load`, and what the folder's model.json says."""
+    folder = Path(folder)
     facts, tensors = read_run(folder)
     with damage_explained(folder):
         if facts.get("kind") != KIND_SESSIONS:
@@ -68,16 +71,22 @@ def _several(
     folder: str | Path, facts: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None
 ) -> SharedEmbedding:
     """The fitted model of several sessions."""
+    spaces = check_spaces(folder, decode(facts["spaces"]))
+    check_session_facts(folder, facts, spaces)
     parts, marks = {}, {}
     for k, session in enumerate(facts["sessions"]):
         place = Path(folder) / f"session-{k}"
         of_session, own = read_run(place)
         if of_session["sha256"] != session["sha256"]:
             raise ValueError(f"{place} does not belong to {folder}, which is half-written: save the model again.")
-        parts[session["name"]] = _one(place, of_session, own, encoder)
-        marks[session["name"]] = landmarks_from(session, _under(f"{k}.", tensors))
+        with damage_explained(place):
+            part = _one(place, of_session, own, encoder)
+        model, name, kept = part.model_, session["name"], _under(f"{k}.", tensors)
+        check_session(folder, name, model.spaces, model.seeds, spaces, len(facts["seeds"]))
+        check_landmarks(folder, session, kept, model.seeds, model.embedder.dim)
+        parts[name], marks[name] = part, landmarks_from(session, kept)
     estimator = SharedEmbedding(**_parameters(folder, facts, encoder))
-    estimator.spaces_, estimator.seeds_ = decode(facts["spaces"]), facts["seeds"]
+    estimator.spaces_, estimator.seeds_ = spaces, facts["seeds"]
     estimator.measures_ = {
         name: np.array(value) if name in facts["measures_as_arrays"] else value
         for name, value in facts["measures"].items()
@@ -91,19 +100,19 @@ def _one(
     folder: str | Path, facts: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None
 ) -> ContrastiveEmbedding:
     """The fitted model of one recording."""
-    for name, kind in TYPES.items():
-        if not isinstance(facts[name], kind):
-            raise TypeError(f"{name} is {str(facts[name])[:40]!r}")
+    spaces, treatment = check_spaces(folder, decode(facts["spaces"])), decode(facts["treatment"])
+    check_facts(folder, facts, spaces, treatment)
+    seeds = check_seeds(folder, facts, tensors)
     estimator = ContrastiveEmbedding(**_parameters(folder, facts, encoder))
-    spaces, weights, aligned = decode(facts["spaces"]), _under("encoder.", tensors), _under("alignment.", tensors)
-    module = build_encoder(estimator.encoder, len(facts["channels"]), sum(s.dim for s in spaces.values()))
-    expected = {name: tuple(value.shape) for name, value in module.named_parameters()}
-    stored = {n: tuple(v.shape[1:]) for n, v in weights.items() if n in expected}
-    if expected != stored:
-        raise ValueError(f"{folder}: the encoder's weights do not fit the architecture: {stored} for {expected}.")
-    for name, value in {**weights, "mean": tensors["mean"], "scale": tensors["scale"]}.items():
-        if not value.isfinite().all():
-            raise ValueError(f"{folder} holds NaN or infinity in {name}: the fit had failed, or it was changed.")
+    weights, aligned = _under("encoder.", tensors), _under("alignment.", tensors)
+    sizes = len(facts["channels"]), sum(space.dim for space in spaces.values())
+    shapes = parameter_shapes(estimator.encoder, *sizes)
+    stored = {name: tuple(value.shape[1:]) for name, value in weights.items() if name != LOG_TEMPERATURE}
+    if shapes != stored:  # before anything of that size is made
+        raise ValueError(f"{folder}: the encoder's weights do not fit the architecture: {stored} for {shapes}.")
+    curves = [name for name in CURVES if f"history.{name}" in tensors]
+    check_tensors(folder, tensors, expected_tensors(sizes[0], spaces, seeds, shapes, curves))
+    module = build_encoder(estimator.encoder, *sizes)
     estimator.model_ = FittedModel(
         spaces=spaces,
         module=module,
@@ -115,13 +124,12 @@ def _one(
         alignment=Alignment(aligned["mean"], aligned["basis"], aligned["inverse"], facts["alignment_reference"]),
         usable=tensors["usable"].numpy(),
         regressions={name: value.numpy() for name, value in _under("regression.", tensors).items()},
-        treatment=decode(facts["treatment"]),
+        treatment=treatment,
     )
     estimator.goodness_of_fit_ = pd.DataFrame(facts["goodness_of_fit"])
     dims = {"infonce": ("step", "seed", "space"), "mse": ("step", "seed", "regression")}
-    curves = {name: tensors[f"history.{name}"] for name in CURVES if f"history.{name}" in tensors}
     estimator.history_ = xr.Dataset(
-        {name: (dims.get(name, ("step", "seed")), value.numpy()) for name, value in curves.items()},
+        {name: (dims.get(name, ("step", "seed")), tensors[f"history.{name}"].numpy()) for name in curves},
         coords={"space": facts["objectives"]},
         attrs={"lambda": facts["lambda"]},
     )
@@ -148,12 +156,8 @@ def _parameters(folder: str | Path, facts: dict[str, Any], encoder: nn.Module | 
         given["encoder"] = None
     elif encoder is not None:
         raise ValueError(f"{folder} knows its encoder, {stored!r}: leave encoder out.")
-    try:
-        parameters = {name: decode(value) for name, value in given.items()}
-    except ValueError as error:
-        raise ValueError(f"{folder} cannot be loaded: {error}") from error
     return {
-        **parameters,
+        **{name: decode(value) for name, value in given.items()},
         **({} if encoder is None else {"encoder": encoder}),
         "random_state": facts["random_state"],
     }

@@ -23,10 +23,13 @@ from ..version import __version__
 
 __all__ = ["check_folder", "damage_explained", "read_run", "remove_run", "write_run"]
 
-FORMAT = 3
+FORMAT = 4
 """Goes up by one whenever what is written changes."""
-READABLE = (2, 3)
-"""Formats that can be read. 3 has a checksum of model.json."""
+READABLE = (2, 3, 4)
+"""Formats that can be read. 3 has a checksum of model.json; in 4 the file of tensors, too, says its format, so that
+model.json cannot be made an older one, without a checksum."""
+STATED_FROM = 4
+"""The first format that the file of tensors states."""
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -48,7 +51,8 @@ def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torc
     """
     folder = check_folder(folder)
     before = _ours(folder)
-    data = save({name: value.contiguous() for name, value in tensors.items()})
+    metadata = {"format": str(FORMAT)}  # one entry: several come in another order in every process
+    data = save({name: value.contiguous() for name, value in tensors.items()}, metadata=metadata)
     digest = hashlib.sha256(data).hexdigest()
     file = f"model-{digest[:12]}.safetensors"
     known = {"format": FORMAT, "ascribo": __version__, "tensors": file, "sha256": digest}
@@ -92,7 +96,19 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
                 f"{file} is damaged: its contents do not match model.json. Fit and save the model again."
             )
         tensors = load(data)
+        stated = _metadata(data).get("format")
+        if stated != (str(form) if form >= STATED_FROM else None):
+            raise ValueError(
+                f"{folder} is damaged, or its model.json was changed by hand: that says format {form}, and "
+                f"{file.name} format {stated or 'unknown'}. Fit and save the model again."
+            )
     return facts, tensors
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """What a file of tensors says of itself, in the JSON header that it begins with."""
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return header.get("__metadata__", {})
 
 
 @contextmanager
@@ -100,9 +116,13 @@ def damage_explained(folder: str | Path) -> Iterator[None]:
     """Whatever goes wrong while a run folder is read is said to be its damage, in one sentence."""
     try:
         yield
-    except (ValueError, ImportError, MemoryError) as error:
+    except (ImportError, MemoryError):
+        raise
+    except ValueError as error:
         if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
             raise _damaged(folder, error) from error
+        if str(folder) not in str(error):  # of what is in it, which does not know where it lies
+            raise ValueError(f"{folder} cannot be loaded: {error}") from error
         raise
     except Exception as error:  # a missing key, a number where a list belongs, lists a thousand deep, a wrong size
         raise _damaged(folder, error) from error

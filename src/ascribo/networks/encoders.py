@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from ..support.stored_parameters import storable
 
-__all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window"]
+__all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window", "parameter_shapes"]
+
+MOST_LAYERS = 100
 
 
 class Limit(nn.Module):
@@ -115,8 +117,9 @@ class Convolution:
 
 
 def _check_widths(owner: str, widths: Sequence[int]) -> tuple[int, ...]:
-    if not len(widths) or any(not isinstance(w, int) or w < 1 for w in widths):
-        raise ValueError(f"{owner}(widths={widths!r}): expected one or more integers of at least 1.")
+    if not 0 < len(widths) <= MOST_LAYERS or any(not isinstance(w, int) or w < 1 for w in widths):
+        said = repr(widths) if len(widths) <= MOST_LAYERS else f"{len(widths):,} of them"
+        raise ValueError(f"{owner}(widths={said}): expected 1 to {MOST_LAYERS} integers of at least 1.")
     return tuple(widths)
 
 
@@ -164,6 +167,26 @@ def build_encoder(encoder: Any, channels: int, dim: int) -> nn.Module:
         f"encoder={encoder!r}: expected 'mlp', 'convolution', ascribo.MLP(...), ascribo.Convolution(...) or "
         "an nn.Module."
     )
+
+
+def parameter_shapes(encoder, channels: int, dim: int) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of the parameters of the module behind `encoder=`. They take no memory to be told, however
+    large they are.
+
+    >>> parameter_shapes(MLP(widths=(10**6, 10**6)), 10, 3)["2.weight"]
+    (1000000, 1000000)
+    """
+    if isinstance(encoder, nn.Module):
+        module = encoder
+    else:
+        try:
+            with torch.device("meta"):
+                module = build_encoder(encoder, channels, dim)
+        except Exception:
+            if isinstance(encoder, str | MLP | Convolution) or not hasattr(encoder, "build"):
+                raise
+            module = build_encoder(encoder, channels, dim)  # its `build` computes with its numbers
+    return {name: tuple(value.shape) for name, value in module.named_parameters()}
 
 
 def _check_shape(module: nn.Module, channels: int, dim: int) -> None:

@@ -17,9 +17,10 @@ from ..spaces.similarities import as_similarity
 from .dense import as_dense
 from .encoders import Limit, input_window
 
-__all__ = ["Embedder"]
+__all__ = ["LOG_TEMPERATURE", "Embedder"]
 
 LOG_TEMPERATURE = "log_temperature"
+"""The parameter that holds the temperatures that are learned."""
 TIME_STEPS_AT_ONCE = {"cpu": 2048, "cuda": 65_536}
 """Time steps embedded together, on a CPU (whose cache should hold a layer) and on a GPU (which should be busy)."""
 

@@ -15,7 +15,7 @@ from ..support.progress import bar
 from .adam import Adam, differentiate
 from .steps import STEPS_PER_CHUNK
 
-__all__ = ["decode", "decoder_jacobian", "fit_decoders", "losses"]
+__all__ = ["decode", "decoder_jacobian", "decoder_shapes", "fit_decoders", "losses"]
 
 WIDTHS = (128, 128)
 LAYERS = ("0", "2", "4")
@@ -36,6 +36,16 @@ def _network(dim: int, channels: int) -> nn.Module:
         nn.GELU(),
         nn.Linear(second, channels),
     )
+
+
+def decoder_shapes(dim: int, channels: int) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of the parameters of one decoder.
+
+    >>> decoder_shapes(2, 5)["4.weight"]
+    (5, 128)
+    """
+    with torch.device("meta"):
+        return {name: tuple(value.shape) for name, value in _network(dim, channels).named_parameters()}
 
 
 def fit_decoders(

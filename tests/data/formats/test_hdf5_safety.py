@@ -97,6 +97,79 @@ def test_an_npz_with_a_header_of_terabytes(tmp_path):
         asc.read(tmp_path / "a.npz")
 
 
+GIGABYTES = (10_000_000, 75)
+"""Three of them in float32: less than machines have, and more than a small file should take."""
+
+
+def test_gigabytes_that_are_declared_and_not_there_are_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", GIGABYTES, "f4", chunks=(1000, 75))
+    for name in ("a.h5", "a.mat"):
+        if name == "a.mat":
+            (tmp_path / "a.h5").rename(tmp_path / name)
+        with pytest.raises(ValueError, match=r"X is declared .*3\.0 GB, and the file holds 0 bytes of it.*unpack"):
+            asc.read(tmp_path / name)
+    with h5py.File(tmp_path / "labels.h5", "w") as file:
+        file["X"] = SECRET
+        file.create_dataset("labels", (2**30,), "S3", chunks=(1000,))
+    with pytest.raises(ValueError, match=r"labels is declared with shape .*holds 0 bytes"):
+        asc.read(tmp_path / "labels.h5")
+
+
+def test_gigabytes_anywhere_in_a_file_that_is_read_as_a_whole(tmp_path):
+    with h5py.File(tmp_path / "a.nwb", "w") as file:
+        file.create_dataset("acquisition/timestamps", (2**30,), "f8", chunks=(1000,))
+    hdf5_safety.check_hdf5(tmp_path / "a.nwb")
+    with pytest.raises(ValueError, match=r"/acquisition/timestamps is declared .*8\.6 GB, and the file holds 0"):
+        hdf5_safety.check_hdf5(tmp_path / "a.nwb", whole=True)
+
+
+def test_gigabytes_put_together_of_nothing_are_refused(tmp_path):
+    layout = h5py.VirtualLayout(GIGABYTES, "f4")
+    layout[:20, :2] = h5py.VirtualSource(".", "some", shape=SECRET.shape)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["some"] = SECRET.astype("f4")
+        file.create_virtual_dataset("X", layout)
+    with pytest.raises(ValueError, match=r"X is declared .*3\.0 GB, and the file holds [\d,]+ bytes of it"):
+        asc.read(tmp_path / "a.h5", channels="X")
+
+
+def test_what_is_packed_well_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdf5_safety, "SMALL", 1000)
+    monkeypatch.setattr("ascribo.data.formats.stored_arrays.SMALL", 1000)
+    X = (np.arange(400_000).reshape(-1, 4) % 1000 == 0).astype(np.float32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", data=X, compression="gzip", chunks=(100_000, 4))
+        assert file["X"].id.get_storage_size() < X.nbytes / 50
+    np.testing.assert_array_equal(asc.read(tmp_path / "a.h5").X, X)
+    np.savez_compressed(tmp_path / "a.npz", X=X)
+    np.testing.assert_array_equal(asc.read(tmp_path / "a.npz").X, X)
+
+
+def test_an_npz_with_a_header_of_gigabytes(tmp_path):
+    import io
+    import zipfile
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": GIGABYTES})
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+    with pytest.raises(ValueError, match=r"X is declared with shape .* and the file holds 128 bytes"):
+        asc.read(tmp_path / "a.npz")
+
+
+def test_a_table_of_gigabytes_in_a_small_file(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    monkeypatch.setattr(hdf5_safety, "SMALL", 10**6)
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"a": np.zeros(10**7), "b": np.ones(10**7)}).to_parquet(path)
+    assert path.stat().st_size < 10**5
+    with pytest.raises(ValueError, match=r"the table is declared with shape \(10000000, 2\)"):
+        asc.read(path)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_flipped_bytes_end_in_one_kind_of_error(tmp_path, seed):
     path, rng = tmp_path / "a.h5", np.random.default_rng(seed)

@@ -142,3 +142,11 @@ def test_a_sweep_takes_zarr_folders_and_knows_them_again(tmp_path):
     zarr.open_group(tmp_path / "in" / "rat0.zarr", mode="r+")["X"][:] = 7
     second = fingerprints(found, tmp_path / "out")
     assert second["rat0"] != first["rat0"] and second["rat1"] == first["rat1"]
+
+
+def test_gigabytes_that_are_declared_and_not_there_are_refused(tmp_path):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    made = group.create_array("X", shape=(10_000_000, 75), chunks=(1000, 75), dtype="f4")
+    made[:1000] = 1.0
+    with pytest.raises(ValueError, match=r"X is declared .*3\.0 GB, and the file holds [\d,]+ bytes of it.*unpack"):
+        asc.read(tmp_path / "a.zarr")

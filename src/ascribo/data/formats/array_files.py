@@ -33,8 +33,8 @@ def load_npz(path: str | Path) -> Arrays:
     """The arrays of an .npz file, but for those that hold Python objects, which are never unpickled."""
     arrays = {}
     with np.load(path, allow_pickle=False) as file:
-        for name, (shape, dtype) in _declared(path).items():
-            check_size(shape, dtype, name)
+        for name, (shape, dtype, stored) in _declared(path).items():
+            check_size(shape, dtype, name, stored=stored)
         for name in file.files:
             try:
                 arrays[name] = file[name]
@@ -97,8 +97,8 @@ def load_hdf5(path: str | Path, unpack: str | Path | None = None) -> Found:
     return hdf5_arrays(path, unpack)
 
 
-def _declared(path: str | Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Name -> shape and type of the arrays of an .npz file, from their headers."""
+def _declared(path: str | Path) -> dict[str, tuple[tuple[int, ...], np.dtype, int]]:
+    """Name -> shape and type of the arrays of an .npz file, from their headers, and the bytes they take in it."""
     found = {}
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
@@ -108,7 +108,7 @@ def _declared(path: str | Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
                     if np.lib.format.read_magic(member) != (1, 0):
                         read = np.lib.format.read_array_header_2_0
                     shape, _, dtype = read(member)
-                found[entry.filename.removesuffix(".npy")] = shape, dtype
+                found[entry.filename.removesuffix(".npy")] = shape, dtype, entry.compress_size
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .hdf5_safety import check_hdf5, check_size, hdf5_objects
+from .hdf5_safety import check_hdf5, check_size, hdf5_objects, stored_bytes
 from .stored_arrays import StoredArray
 
 __all__ = ["hdf5_arrays", "place_in_file"]
@@ -31,7 +31,7 @@ def hdf5_arrays(
             return  # "#": MATLAB's private groups
         if h5py.check_string_dtype(item.dtype):
             if not matlab:
-                check_size(item.shape, item.dtype, name)
+                check_size(item.shape, item.dtype, name, stored=stored_bytes(item, path))
                 arrays[name] = np.asarray(item.asstr()[()])
         elif item.dtype.kind in "biuf" and item.attrs.get("MATLAB_class") != b"char":
             make = _matlab_array if matlab else _array
@@ -64,7 +64,9 @@ def _array(path: Path, name: str, item: Any, unpack: Path | None) -> StoredArray
 
     shape = tuple(item.shape)
     together = item.chunks[0] if item.chunks else 1
-    return StoredArray(name, shape, np.dtype(item.dtype), path, rows, together, place_in_file(item), unpack)
+    held = stored_bytes(item, path)
+    place = place_in_file(item)
+    return StoredArray(name, shape, np.dtype(item.dtype), path, rows, together, place, unpack, lambda: held)
 
 
 def _matlab_array(path: Path, name: str, item: Any, unpack: Path | None) -> StoredArray:
@@ -75,7 +77,8 @@ def _matlab_array(path: Path, name: str, item: Any, unpack: Path | None) -> Stor
     vector = len(shape) < 2 or (len(shape) == 2 and 1 in shape)
     shape = (int(np.prod(shape, dtype=object)),) if vector else shape
     together = item.chunks[-1] if item.chunks else 1
-    return StoredArray(name, shape, np.dtype(item.dtype), path, rows, together, None, unpack)
+    held = stored_bytes(item, path)
+    return StoredArray(name, shape, np.dtype(item.dtype), path, rows, together, None, unpack, lambda: held)
 
 
 def _read(path: Path, name: str, part: Any) -> np.ndarray:

@@ -12,21 +12,26 @@ import numpy as np
 from ...support.compute import physical_memory
 from ..format_registry import FileContentError
 
-__all__ = ["check_hdf5", "check_heaps", "check_size", "hdf5_objects"]
+__all__ = ["check_hdf5", "check_heaps", "check_size", "check_stored", "hdf5_objects", "stored_bytes"]
 
 HEAP = b"GCOL\1\0\0\0"
 """How a heap begins: HDF5 keeps texts and references of any length in heaps."""
 HEAP_REFERENCE = np.dtype([("length", "<u4"), ("heap", "<u8"), ("number", "<u4")])
 """What stands in the place of such a text."""
+PACKED, SMALL = 1000, 2**28
+"""An array may be declared so many times as large as what the file holds of it: compressors come to that where
+there is one value only. Below so many bytes it does not matter."""
 HEAP_HEAD, OBJECT_HEAD = 16, 16
 """Bytes at the beginning of a heap, the last eight its size, and of each object in it: number, uses, size."""
 
 
-def check_hdf5(path: str | Path) -> None:
+def check_hdf5(path: str | Path, *, whole: bool = False) -> None:
     """Refuse an HDF5 file with links to other files, or with data that lie in other files.
 
     HDF5 follows both in silence: a file from a stranger could make another file of this machine part of a
     recording. Links within the file are fine. Texts that are declared longer than the file are refused as well.
+
+    whole : any array may be read, so that all are checked for what is stored of them (`check_stored`).
     """
     import h5py
 
@@ -35,6 +40,8 @@ def check_hdf5(path: str | Path) -> None:
             if isinstance(item, h5py.Dataset):
                 _check_dataset(item)
                 _check_texts(item, Path(path))
+                if whole and item.shape is not None:
+                    check_stored(item.shape, item.dtype, str(item.name), stored_bytes(item, path))
 
 
 def hdf5_objects(file: Any) -> Iterator[tuple[str, Any]]:
@@ -88,8 +95,11 @@ def check_heaps(path: str | Path) -> None:
         start = content.find(HEAP, start + HEAP_HEAD)
 
 
-def check_size(shape: tuple[int, ...], dtype: Any, what: str, instead: str = "") -> None:
-    """Refuse an array that is declared to be larger than this machine's memory. instead : a sentence of advice."""
+def check_size(shape: tuple[int, ...], dtype: Any, what: str, instead: str = "", stored: int | None = None) -> None:
+    """Refuse an array that is declared to be larger than this machine's memory, or far larger than what is stored.
+
+    instead : a sentence of advice. stored : bytes that the file holds of it; None: that is not known.
+    """
     size, memory = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize, physical_memory()
     if memory is not None and size > memory:
         raise FileContentError(
@@ -97,6 +107,30 @@ def check_size(shape: tuple[int, ...], dtype: Any, what: str, instead: str = "")
             f"{memory / 2**30:,.0f}. Either the file is damaged, or it has to be read in parts"
             + (f": {instead}" if instead else ".")
         )
+    if stored is not None:
+        check_stored(shape, dtype, what, stored, instead)
+
+
+def check_stored(shape: tuple[int, ...], dtype: Any, what: str, stored: int, instead: str = "") -> None:
+    """Refuse an array of which the file holds next to nothing: readers fill up what is missing, however much.
+
+    >>> check_stored((10**9,), "f8", "X", 200)
+    Traceback (most recent call last):
+    ascribo.data.format_registry.FileContentError: X is declared with shape (1000000000,), 8.0 GB, and the file
+    holds 200 bytes of it: ...
+    """
+    size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+    if size > max(SMALL, PACKED * stored):
+        raise FileContentError(
+            f"{what} is declared with shape {tuple(shape)}, {size / 1e9:,.1f} GB, and the file holds {stored:,} "
+            "bytes of it: nearly all would be filled up with one value. Either the file is damaged, or the array "
+            "has to be written as a whole, without compression" + (f"; or {instead}" if instead else ".")
+        )
+
+
+def stored_bytes(item: Any, path: str | Path) -> int:
+    """Bytes that an HDF5 file holds of a data set: of one that is put together from others, all there are."""
+    return Path(path).stat().st_size if item.is_virtual else item.id.get_storage_size()
 
 
 def _check_dataset(item: Any) -> None:

@@ -67,7 +67,7 @@ def read_nwb(
     """
     plan = choose_treatment(treatment, bin_size=bin_size, smooth=smooth, transform=transform)
     NWBHDF5IO = _pynwb().NWBHDF5IO
-    check_hdf5(path)
+    check_hdf5(path, whole=True)
     with warnings.catch_warnings():  # of versions of the schema, which are not the reader's to change
         warnings.simplefilter("ignore")
         with NWBHDF5IO(str(path), mode="r", load_namespaces=True) as io:

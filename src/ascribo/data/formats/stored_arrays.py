@@ -22,7 +22,7 @@ from ...support.progress import bar
 from ..float_precision import Rows, needs_float64
 from ..format_registry import FileContentError
 from ..standardised_channels import ENTRIES_AT_ONCE, LARGE_BYTES, chunk_bounds
-from .hdf5_safety import check_size
+from .hdf5_safety import SMALL, check_size
 
 __all__ = ["StoredArray", "is_large", "make_fingerprint"]
 
@@ -39,6 +39,7 @@ class StoredArray:
     together : rows that are stored together, in a chunk.
     place : where it begins in the file, if it lies there in one piece, in C order and this machine's byte order.
     unpack : a folder to unpack to, or None.
+    held : tells the bytes that the file holds of it; None: that is not known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class StoredArray:
     together: int = 1
     place: int | None = None
     unpack: Path | None = None
+    held: Callable[[], int] | None = None
 
     @property
     def ndim(self) -> int:
@@ -67,7 +69,9 @@ class StoredArray:
         if large and self.unpack is not None:
             return _unpacked(self, self.unpack)
         instead = "asc.read(..., unpack=FOLDER) (--unpack) writes it to a file that need not fit into memory."
-        check_size(self.shape, self.dtype, self.name, instead)
+        declared = self.dtype.itemsize * int(np.prod(self.shape, dtype=object))
+        stored = self.held() if self.held is not None and declared > SMALL else None
+        check_size(self.shape, self.dtype, self.name, instead, stored)
         return self._read(0, len(self))
 
     def _read(self, a: int, b: int) -> np.ndarray:

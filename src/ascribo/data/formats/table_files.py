@@ -8,11 +8,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ...support.names import first_few, suggest
 from ..format_registry import FileContentError, file_format
 from ..recording import Recording
+from .hdf5_safety import check_size
 
 __all__ = ["load_parquet", "load_text", "recording_from_table"]
 
@@ -106,8 +108,12 @@ def load_parquet(path: str | Path) -> pd.DataFrame:
     """A table from a parquet file. An index that has a name, such as time, is a column; row numbers are not."""
     try:
         import pyarrow  # noqa: F401
+        from pyarrow.parquet import read_metadata
     except ImportError as error:
         raise ImportError(f"{path}: reading .parquet needs pyarrow: pip install 'ascribo[parquet]'") from error
+    described = read_metadata(path)
+    shape = (described.num_rows, described.num_columns)
+    check_size(shape, np.float64, "the table", stored=Path(path).stat().st_size)
     table = pd.read_parquet(path, engine="pyarrow")
     return table.reset_index(drop=all(name is None for name in table.index.names))
 

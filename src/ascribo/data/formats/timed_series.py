@@ -49,7 +49,7 @@ def events_recording(
         raise ValueError("spike times are counted in bins: pass their size in seconds, such as bin_size=0.1.")
     if treatment.counts_events is False:
         raise ValueError(f"the treatment ({treatment}) averages samples, and these are events: pass sampled data.")
-    bins = make_bins(intervals, treatment.bin_size)
+    bins = make_bins(intervals, treatment.bin_size, len(times))
     plan = replace(treatment, counts_events=True)
     X, plan = treat(count_events(times, bins), len(times), bins.interval, plan, plan.bin_size)
     present = np.unique(bins.interval)  # an interval shorter than a bin has none
@@ -101,7 +101,7 @@ def samples_recording(
         sampling = float(np.median(np.diff(time))) if len(time) > 1 else 0.0
         if size < 0.999 * sampling:
             raise ValueError(f"bin_size={size:g} s is shorter than the interval between samples, {sampling:g} s.")
-        rows, bins = average_samples(values, time, make_bins(intervals, size))
+        rows, bins = average_samples(values, time, make_bins(intervals, size, int(values.shape[1])))
         treatment = replace(treatment, counts_events=False)
         # where no sample falls there is no bin, and the steps before and after are not neighbours
         apart = np.diff(bins.interval, prepend=-1) != 0

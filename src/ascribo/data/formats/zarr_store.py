@@ -52,19 +52,26 @@ def load_zarr(path: str | Path, unpack: str | Path | None = None) -> dict[str, n
             chunk = item.shards or item.chunks
             check_size(chunk, item.dtype, f"a chunk of {name}")
             if item.dtype.kind in "TU":
-                check_size(item.shape, item.dtype, name)
+                check_size(item.shape, item.dtype, name, stored=_held(folder))
                 arrays[name] = np.asarray(item[...]).astype(str)
             else:
                 arrays[name] = StoredArray(
                     *(name, tuple(item.shape), np.dtype(item.dtype), path, _reader(item)),
                     together=chunk[0] if chunk else 1,
                     unpack=None if unpack is None else Path(unpack),
+                    held=lambda folder=folder: _held(folder),
                 )
     return arrays
 
 
 def _reader(item: Any) -> Any:
     return lambda a, b: item[a:b] if item.ndim else item[...]
+
+
+def _held(folder: Path) -> int:
+    """Bytes of the chunks that there are of an array: those that are missing are filled up when it is read."""
+    files = (file for file in folder.rglob("*") if file.name not in DESCRIPTIONS)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _check_codecs(name: str, item: Any) -> None:
