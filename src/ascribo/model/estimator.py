@@ -28,19 +28,12 @@ from ..spaces.pairs import Pairs
 from ..support.compute import one_thread, resolve_device
 from ..support.memory import limited
 from ..support.progress import say
-from ..training.checkpoints import (
-    check_seeds,
-    checkpoint_file,
-    one_fit,
-    remember,
-    remembered,
-    tidy,
-)
-from ..training.data_parallel import from_first_rank, rank
+from ..training.checkpoints import checkpoint_file, one_fit, tidy
+from ..training.data_parallel import rank
 from ..training.dispatch import train
 from ..training.loop import Trained
 from ..training.penalty_weight import Auto, as_schedule
-from .begun_fit import Begun, begin
+from .begun_fit import Begun, begin, settle_seeds
 from .fitted import FittedModel
 from .fitting import Prepared, finish, make_targets
 from .goodness_of_fit import Fit, goodness_of_fit
@@ -182,12 +175,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         )
         with one_thread(), one_fit(folder):
             key = f"{len(every)} seeds"
-            if folder is not None and rank() == 0:
-                drawn = not isinstance(self.random_state, int | np.integer)
-                every = _checked_seeds(remembered(folder).get(key, every), every, folder) if drawn else every
-                check_seeds(folder, every)
-                every = remember(folder, key, every) if drawn else every
-            every = from_first_rank(every)
+            every = settle_seeds(every, folder, key, drawn=not isinstance(self.random_state, int | np.integer))
             seeds, trained, why = train_seeds(training, every, prepared, until_agreed=self.seeds == "auto")
             ((model, fit),) = finish(
                 [prepared],
@@ -414,10 +402,3 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-
-def _checked_seeds(kept: Any, made: list[int], folder: Path) -> list[int]:
-    """The seeds that an interrupted fit has kept, if they are such."""
-    if not isinstance(kept, list) or len(kept) != len(made) or not all(type(seed) is int for seed in kept):
-        raise ValueError(f"{folder} does not say which seeds the fit had: delete its fit.json to start anew.")
-    return kept
