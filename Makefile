@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 CEBRA  := .venv-cebra
-OLD    ?= babb95f
+OLD    ?= f9b0cc9
 # All tests of a file in one process: what they share is made once.
 PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 

@@ -258,14 +258,12 @@ def _sweeps(folder: Path) -> list[Case]:
 
 def _go_on(folder: Path) -> None:
     """Go on with a fit from its state, up to where its training is done; what `ascribo watch` and `resume` see."""
-    from ascribo.cli.commands import _checked_command
+    from ascribo.cli.kept_command import kept_command
     from ascribo.cli.watch import read_progress
-    from ascribo.training.checkpoints import remembered
 
     state = folder / ".checkpoint"
     read_progress(folder)
-    if command := remembered(state).get("command"):
-        _checked_command(folder, command)
+    kept_command(folder)
     with mock.patch("ascribo.model.estimator.finish", side_effect=Enough):
         estimator(random_state=None, checkpoint=state).fit(recording())
 

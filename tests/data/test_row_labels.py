@@ -274,3 +274,14 @@ def test_decoding_matches_by_label():
     pd.testing.assert_frame_equal(asc.decode_variables(z, table[::-1], decoders=["linear"]), expected)
     with pytest.raises(ValueError, match="0 of the 400 labels"):
         asc.decode_variables(z, table.set_axis(index + pd.Timedelta("1D")), decoders=["linear"])
+
+
+def test_numbers_of_chosen_rows_are_no_time_stamps():
+    """`Recording(data.X[chosen], data.variables[chosen], time=data.time[chosen])` is right as it is."""
+    whole = asc.Recording(np.arange(40.0)[:, None], pd.DataFrame({"a": np.arange(40.0)}), time=np.arange(40) / 4)
+    chosen = np.arange(40) % 8 > 3
+    part = asc.Recording(whole.X[chosen], whole.variables[chosen], time=whole.time[chosen])
+    assert part.variables["a"].tolist() == part.X[:, 0].tolist() == np.flatnonzero(chosen).tolist()
+    seconds = pd.DataFrame({"a": np.arange(40.0)}, index=np.arange(40) + 30)
+    with pytest.raises(ValueError, match="rows with the same label belong together"):  # stamps of whole seconds
+        asc.Recording(np.zeros((40, 1)), seconds, time=np.arange(40))

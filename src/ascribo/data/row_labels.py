@@ -7,6 +7,8 @@ labels, or none, the first row belongs to the first.
 
 One exception: whole numbers are compared with whole numbers, even if pandas made up those of one side.
 `X.iloc[:1000]` has the labels 0 to 999, and beside `V.iloc[300:1300]` they say that rows do not belong together.
+Time stamps are not compared with whole numbers unless they are such themselves: `V[chosen]` has the numbers of the
+rows that were chosen.
 """
 
 from __future__ import annotations
@@ -91,8 +93,10 @@ def match_rows(data: Any, labels: RowLabels | None, what: str) -> Any:
     if labels is None or own is None or any(_same(index, own) for index in (labels.index, *labels.others)):
         return data
     made_up = [labels.made_up, row_labels(data) is None]
-    whole = all(pd.api.types.is_integer_dtype(index.dtype) for index in (labels.index, own))
-    if all(made_up) or (any(made_up) and not (whole and labels.source == "X")):
+    whole = [pd.api.types.is_integer_dtype(index.dtype) for index in (labels.index, own)]
+    if all(made_up) or (any(made_up) and not (all(whole) and labels.source == "X")):
+        return data
+    if labels.source == "time" and whole[0] != whole[1]:  # the numbers of rows that were chosen are no time stamps
         return data
     once = np.flatnonzero(~own.duplicated(keep=False))
     place = own[once].get_indexer(labels.index)

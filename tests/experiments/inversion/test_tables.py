@@ -36,7 +36,8 @@ def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
 
 def test_more_latents(tmp_path):
     small = dict(
-        dims=[3], seeds=1, steps_per_latent=20, last_steps=10, batch_size=64, width=8, device="cpu", progress=False
+        **dict(dims=[3], seeds=1, steps_per_latent=20, pieces=3, last_steps=10, batch_size=64, width=8),
+        **dict(device="cpu", progress=False),
     )
     result = dimensions.run(tmp_path, **small)
     (row,) = result["rows"]

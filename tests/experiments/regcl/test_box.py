@@ -105,5 +105,5 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(box, "run", run)
     assert main(["reproduce", "box", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert asked == {"quick": True, "jobs": 3, "fresh": False, "progress": True}
+    assert asked == {"quick": True, "jobs": 3, "scheduler": None, "fresh": False, "progress": True}
     assert "0.982" in said and "inverted neuron" in said and str(tmp_path / "box.json") in said

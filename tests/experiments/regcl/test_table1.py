@@ -215,7 +215,7 @@ def test_the_command(done, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(table1, "run", run)
     assert main(["reproduce", "table1", "--quick", "--jobs", "3", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert asked == {"quick": True, "jobs": 3, "fresh": False, "progress": True}
+    assert asked == {"quick": True, "jobs": 3, "scheduler": None, "fresh": False, "progress": True}
     assert "| 98.2" in said and "Main effects" in said and str(tmp_path / "table1.json") in said
 
 
