@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,8 @@ class Setting:
         there are.
     decorrelate : whether outputs are decorrelated in all but the last steps, where an encoder may lose a latent for
         good otherwise.
+    homogeneous : the encoder has no biases, as the mixing has none (`invert_process`); the papers' encoders have.
+    otherwise : what of `TRAINING` is otherwise for this row, unless the plan itself has other values.
     said : what else is to be said of the row.
     judged : False for a row that is shown beside the judged ones.
     """
@@ -112,13 +114,21 @@ class Setting:
     last: int = 1
     last_larger: int = 1
     decorrelate: bool = False
+    homogeneous: bool = False
+    otherwise: Mapping[str, Any] = field(default_factory=dict)
     judged: bool = True
     said: str = ""
 
     @property
     def name(self) -> str:
         """Process and model in one line."""
-        return f"{self.space}, {self.marginal}, {self.conditional} → {self.output}, {self.model}"
+        without = ", without offsets" if self.homogeneous else ""
+        return f"{self.space}, {self.marginal}, {self.conditional} → {self.output}, {self.model}{without}"
+
+    def training(self, case: Mapping[str, Any]) -> dict[str, Any]:
+        """The case, with what is otherwise for this row."""
+        own = {name: value for name, value in self.otherwise.items() if case[name] == TRAINING[name]}
+        return {**case, **own}
 
 
 def make_process(setting: Setting, dim: int, layers: int, seed: int) -> Process:
@@ -152,7 +162,7 @@ def cases(plan: Plan) -> list[Case]:
 
 
 @lru_cache(64)
-def _supervised(space: str, marginal: str, output: str, **case: Any) -> Row:
+def _supervised(space: str, marginal: str, output: str, homogeneous: bool, **case: Any) -> Row:
     """How well the same encoder finds the latents when it is trained with them. The conditional plays no part."""
     first = make_process(Setting(space, marginal, "Normal(0.05)", output, "", {}), case["dim"], case["layers"], 0)
     best = invert_process(
@@ -163,6 +173,7 @@ def _supervised(space: str, marginal: str, output: str, **case: Any) -> Row:
         batch_size=case["batch_size"],
         learning_rate=3e-3,
         widths=(case["width"] * case["dim"],) * 3,
+        homogeneous=homogeneous,
         supervised=True,
         device=case["device"],
         progress=False,
@@ -173,13 +184,14 @@ def _supervised(space: str, marginal: str, output: str, **case: Any) -> Row:
 def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
     """Train the models of a row, and the supervised ones beside them; the scores of each model."""
     began, setting = time.monotonic(), settings[case["setting_number"]]
+    case = setting.training(case)
     first = make_process(setting, case["dim"], case["layers"], 0)
     mixings = case["mixings" if setting.identified else "unidentified_mixings"]
     processes = [first, *[first.with_seed(seed) for seed in range(1, mixings)], *[first] * (case["encoders"] - 1)]
     similarity = as_similarity(SIMILARITIES[setting.model])
     common: dict[str, Any] = {
         **{"similarity": similarity, "output": setting.output, "device": case["device"], "progress": False},
-        "widths": (case["width"] * case["dim"],) * 3,
+        **{"widths": (case["width"] * case["dim"],) * 3, "homogeneous": setting.homogeneous},
     }
     wanted = setting.larger * case["batch_size"]
     batch = min(wanted, case["largest_batch"])
@@ -218,7 +230,8 @@ def _fit_row(settings: Sequence[Setting], **case: Any) -> Row:
         row["diagnosis"] = identifiability(found).summary()
     if case["supervised_steps"]:
         shared = {key: value for key, value in case.items() if key != "setting_number"}
-        row["supervised"] = _supervised(setting.space, setting.marginal, setting.output, **shared)
+        kind = setting.space, setting.marginal, setting.output, setting.homogeneous
+        row["supervised"] = _supervised(*kind, **shared)
     row["seconds"] = {"training": round(trained - began, 1), "all": round(time.monotonic() - began, 1)}
     return row
 

@@ -236,3 +236,69 @@ def test_a_loss_in_float16_has_the_gradients_of_float32():
         for exact, got in zip(*outcomes, strict=True):
             # rounding turns a few of the signs that the slope of |x| is made of
             assert (got - exact).norm() < 3e-2 * exact.norm() + 1e-5, similarity
+
+
+def heavy(dim=4, **given):
+    """A process whose marginal bends ordinary encoders."""
+    made = asc.simulate.process(
+        "unbounded", dim=dim, marginal="laplace", conditional="normal", scale=0.05, layers=2, **given
+    )
+    return made, {"similarity": "squared_l2", "output": "unbounded", "widths": (48, 48, 48), **QUICK}
+
+
+def test_an_encoder_without_offsets_is_homogeneous_before_and_after_training():
+    made, how = heavy()
+    for steps in (1, 60):
+        found = asc.invert_process(
+            [made, made.with_seed(1)],
+            homogeneous=True,
+            steps=steps,
+            learning_rate=1e-9 if steps == 1 else 1e-2,
+            **how,
+        )
+        assert set(found.parameters) == {f"{layer}.weight" for layer in (0, 2, 4, 6)}
+        z = 3 * torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+        one = found.embed(z)
+        for factor in (1e-3, 0.5, 7.0):
+            torch.testing.assert_close(found.embed(factor * z), factor * one, rtol=1e-4, atol=2e-5 * factor)
+        assert one.std() > 0.5 and found.embed(0 * z).abs().max() == 0
+
+
+def test_without_offsets_a_heavy_marginal_does_not_bend_the_embedding():
+    made, how = heavy()
+    plain, found = (
+        asc.invert_process(made, homogeneous=wanted, steps=400, **how).scores["r2"][0] for wanted in (False, True)
+    )
+    assert found > 0.985 and found > plain + 0.01
+
+
+def test_training_without_offsets_goes_on_from_such_a_model():
+    made, how = heavy()
+    early = asc.invert_process(made, homogeneous=True, steps=40, **how)
+    late = asc.invert_process(made, homogeneous=True, start=early, steps=1, **{**how, "learning_rate": 1e-9})
+    np.testing.assert_allclose(late.embedding, early.embedding, atol=1e-5)
+    longer = asc.invert_process(made, homogeneous=True, start=early, steps=100, **how)
+    assert longer.scores["r2"][0] > early.scores["r2"][0]
+    with pytest.raises(ValueError, match="of the same kind"):
+        asc.invert_process(made, start=early, steps=1, **how)
+
+
+@pytest.mark.parametrize("changes", [{"decorrelate": True}, {"output": "box"}, {"output": "sphere"}])
+def test_what_cannot_be_without_offsets_is_refused(changes):
+    made, how = heavy()
+    with pytest.raises(ValueError, match="homogeneous=True needs output='unbounded'"):
+        asc.invert_process(made, homogeneous=True, steps=1, **{**how, **changes})
+
+
+def test_being_without_offsets_is_part_of_what_a_source_is():
+    made, _ = heavy()
+    kinds = [
+        ProcessSource([made], [0], widths=(8,), similarity=SquaredL2(), homogeneous=wanted)
+        for wanted in (False, True)
+    ]
+    assert kinds[0].digest() != kinds[1].digest()
+    assert not kinds[1].half and not kinds[1]._centre.any()
+    with pytest.raises(ValueError, match="have no bias"):
+        kinds[1].absorb(kinds[1].initial())
+    with pytest.raises(ValueError, match="in float32"):
+        ProcessSource([made], [0], widths=(8,), similarity=SquaredL2(), homogeneous=True, half=True)

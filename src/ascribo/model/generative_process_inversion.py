@@ -90,6 +90,7 @@ def invert_process(
     count_positive: bool = True,
     alpha: float = 0.5,
     decorrelate: bool = False,
+    homogeneous: bool = False,
     supervised: bool = False,
     start: Inversion | None = None,
     random_state: int = 0,
@@ -123,6 +124,11 @@ def invert_process(
         the embedding can stay empty. It finds latents that are otherwise lost for good, of many above all. It
         assumes that the latents have the same variance in all directions, as on a uniform sphere; where they have
         not, go on without it (`start`). Not for a box, nor if supervised.
+    homogeneous : encoders of leaky rectifiers without biases, on observations that are scaled around 0 and not
+        around their mean, so that h(c·z) = c·h(z) for every c > 0. It assumes that the mixing is so, too, as those
+        of `ascribo.simulate.process` are, which have no offsets. Where the marginal is far from uniform the loss
+        is least for an embedding that is stretched in the middle and squeezed far out; such an encoder cannot do
+        that. For outputs without bounds that are not decorrelated.
     supervised : train the same encoder to predict the latents instead, an upper bound of what it can find.
     start : encoders of the same processes to go on from, such as ones that were trained with more weight on the
         alignment, which is faster where positives are close.
@@ -173,6 +179,7 @@ def invert_process(
         count_positive=count_positive,
         alpha=alpha,
         decorrelated=decorrelate,
+        homogeneous=homogeneous,
         supervised=supervised,
         start=None if start is None else start.parameters,
         device=chosen,
@@ -254,6 +261,6 @@ def _check_start(source: ProcessSource, start: Inversion | None) -> None:
     wanted = {name: tuple(value.shape) for name, value in source.initial(fresh=True).items()}
     if given != wanted:
         raise ValueError(
-            "start: expected as many encoders, of the same widths, latents and output, as are to be trained. Its "
-            f"parameters have shapes {given}, and theirs are {wanted}."
+            "start: expected as many encoders, of the same kind, widths, latents and output, as are to be trained. "
+            f"Its parameters have shapes {given}, and theirs are {wanted}."
         )

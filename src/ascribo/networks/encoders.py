@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..support.stored_parameters import storable
 
-__all__ = ["MLP", "Convolution", "Limit", "build_encoder", "input_window", "parameter_shapes"]
+__all__ = ["MLP", "Convolution", "Homogeneous", "Limit", "build_encoder", "input_window", "parameter_shapes"]
 
 MOST_LAYERS = 100
 
@@ -114,6 +114,32 @@ class Convolution:
         )
         module.window = self.window  # type: ignore[assignment]
         return module
+
+
+@dataclass(frozen=True)
+class Homogeneous:
+    """Leaky rectifiers without biases, and no limit: h(c·x) = c·h(x) for every c > 0.
+
+    Such an encoder may turn and fold what it sees, but cannot stretch what is near 0 and squeeze what is far.
+
+    >>> module = Homogeneous(widths=(8, 8)).build(channels=4, dim=2)
+    >>> x = torch.randn(5, 4)
+    >>> bool(torch.allclose(module(3 * x), 3 * module(x), atol=1e-5))
+    True
+    """
+
+    widths: Sequence[int] = (180, 180, 60)
+    slope: float = 0.2
+
+    def __post_init__(self):
+        object.__setattr__(self, "widths", _check_widths("Homogeneous", self.widths))
+
+    def build(self, channels: int, dim: int) -> nn.Module:
+        """The module for observations of `channels` channels and embeddings of `dim` dimensions."""
+        layers: list[nn.Module] = []
+        for inputs, width in zip((channels, *self.widths), self.widths, strict=False):
+            layers += [nn.Linear(inputs, width, bias=False), nn.LeakyReLU(self.slope)]
+        return nn.Sequential(*layers, nn.Linear(self.widths[-1], dim, bias=False))
 
 
 def _check_widths(owner: str, widths: Sequence[int]) -> tuple[int, ...]:

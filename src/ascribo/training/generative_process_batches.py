@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..kernels.similarity_terms import Similarity
 from ..networks.alignment_uniformity import alignment_uniformity, weighted_loss
 from ..networks.decorrelation import decorrelate
-from ..networks.encoders import MLP
+from ..networks.encoders import MLP, Homogeneous
 from ..networks.model_stack import Embedder
 from ..networks.outputs import Output, Sphere, Unbounded
 from ..simulate.generative_mixing import LeakyMixing
@@ -34,7 +34,7 @@ PAIRS = 1024
 TEMPERATURES = float(np.log(1e-5)), float(np.log(1e3))
 """Logarithms of the temperatures among which the best one is looked for."""
 GAIN = 1.4
-"""Of the orthogonal initial weights: signals keep their size through GELU layers."""
+"""Of the orthogonal initial weights: signals keep their size through GELU layers, and through leaky rectifiers."""
 
 
 def best_temperature(
@@ -88,11 +88,13 @@ class ProcessSource:
         is InfoNCE.
     decorrelated : while training, outputs of a batch are decorrelated (`networks.decorrelation`) before they are
         put on the sphere; `absorb` puts that into the last layer when training is over.
+    homogeneous : encoders without biases (`networks.encoders.Homogeneous`) of observations that are scaled around
+        0, not around their mean. Only for outputs without bounds, and not decorrelated.
     supervised : regress the latents instead; what is said of pairs is not used.
     start : parameters to start from; None: orthogonal weights.
     half : layers compute in float16 while training (`networks.half_precision`). None: on a GPU, from orthogonal
         weights. Decorrelated outputs may have any scale, and so may the layers of trained ones: those can leave the
-        range of float16.
+        range of float16. Homogeneous encoders never do.
     """
 
     separable = True
@@ -110,6 +112,7 @@ class ProcessSource:
         count_positive: bool = True,
         alpha: float = 0.5,
         decorrelated: bool = False,
+        homogeneous: bool = False,
         supervised: bool = False,
         start: Mapping[str, Tensor] | None = None,
         half: bool | None = None,
@@ -126,13 +129,20 @@ class ProcessSource:
         self.output, self.similarity, self.supervised = output or Unbounded(), similarity, supervised
         self.temperature, self.negatives = float(temperature), negatives
         self.count_positive, self.alpha, self._start = count_positive, alpha, start
-        self.decorrelated = decorrelated
-        small = start is None and not decorrelated
+        self.decorrelated, self.homogeneous = decorrelated, homogeneous
+        if homogeneous and (decorrelated or not isinstance(self.output, Unbounded) or half):
+            raise ValueError(
+                "homogeneous=True needs output='unbounded', outputs that are not decorrelated (that subtracts a "
+                f"mean) and layers in float32; it was given output={self.output}, decorrelate={decorrelated} and "
+                f"half={half}."
+            )
+        small = start is None and not decorrelated and not homogeneous
         self.half = self.device.type == "cuda" and small if half is None else half
         self.objectives = [] if supervised else ["infonce"]
         self.regressions = ["latents"] if supervised else []
         self.rows = 1 if supervised else 3 if negatives == "independent" else 2
-        self._module = MLP(tuple(widths), limit="none").build(first.channels, first.dim)
+        layers = Homogeneous(tuple(widths)) if homogeneous else MLP(tuple(widths), limit="none")
+        self._module = layers.build(first.channels, first.dim)
         self._embedder = Embedder(self._module, {"latents": Time(dim=first.dim)})
         self._names = [name for name, _ in self._module.named_parameters()]
         self._factor = similarity.rescale(self.temperature)
@@ -141,10 +151,11 @@ class ProcessSource:
             stacked = LeakyMixing.stacked([process.mixing for process in processes])  # type: ignore[misc]
             self._mixing = LeakyMixing([weight.float() for weight in stacked.weights], stacked.slope).to(device)
         latents = torch.stack([process.sample(SAMPLES, 1) for process in processes]).to(device)
-        self._centre, self._scale = _whitening(self._mix(latents))
-        # a supervised model without bounds learns latents of mean 0 and variance 1
+        self._centre, self._scale = _whitening(self._mix(latents), around_zero=homogeneous)
+        # a supervised model without bounds learns latents of variance 1, and of mean 0 if it can add a constant
         free = isinstance(self.output, Unbounded)
-        self._middle = latents.mean((0, 1)) if free else torch.zeros(first.dim, device=device)
+        centred = free and not homogeneous
+        self._middle = latents.mean((0, 1)) if centred else torch.zeros(first.dim, device=device)
         self._spread = latents.std((0, 1)) if free else torch.ones(first.dim, device=device)
 
     def initial(self, fresh: bool = False) -> dict[str, Tensor]:
@@ -157,6 +168,7 @@ class ProcessSource:
         if self._start is not None and not fresh:
             return {name: value.detach().clone() for name, value in self._start.items()}
         seeds = [seed for (seed,) in self.seeds]
+        final = [name for name in self._names if name.endswith("weight")][-1]
         parameters = self._embedder.initial(self._module, seeds)
         for k, seed in enumerate(seeds):
             rng = torch.Generator().manual_seed(seed)
@@ -164,14 +176,17 @@ class ProcessSource:
                 if name.endswith("bias"):
                     value[k].zero_()
                 else:
-                    last = name == self._names[-2]
-                    nn.init.orthogonal_(value[k], 1.0 if last else GAIN, generator=rng)
+                    nn.init.orthogonal_(value[k], 1.0 if name == final else GAIN, generator=rng)
         if isinstance(self.output, Sphere):
             parameters = self.absorb(parameters)
         return {**parameters, **self.output.initial(len(seeds), self.process.dim)}
 
     def absorb(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The parameters, the last layer such that outputs have mean 0 and covariance 1 (before the sphere)."""
+        if self.homogeneous:
+            raise ValueError(
+                "homogeneous=True: such encoders have no bias that could take up the mean of the outputs."
+            )
         weight, bias = self._names[-2:]
         out = {name: value.detach().clone() for name, value in parameters.items()}
         with torch.no_grad():
@@ -243,6 +258,7 @@ class ProcessSource:
         said = (self.seeds, self.output, self.similarity, self.temperature, self.negatives, self.rows)
         more = (self.count_positive, self.alpha, self.supervised, self.half, self.process.marginal)
         more = (*more, self.process.conditional, *(["decorrelated"] if self.decorrelated else []))
+        more = (*more, *(["homogeneous"] if self.homogeneous else []))
         digest = hashlib.sha256(repr((*said, *more, str(self._module))).encode())
         for tensor in (self._scale, *(self._start or {}).values()):
             digest.update(tensor.detach().cpu().numpy().tobytes())
@@ -273,12 +289,13 @@ class ProcessSource:
         return self._mixing(flat).view(*latents.shape[:-1], -1)
 
 
-def _whitening(x: Tensor) -> tuple[Tensor, Tensor]:
+def _whitening(x: Tensor, around_zero: bool = False) -> tuple[Tensor, Tensor]:
     """Mean (model, channel) and a matrix (model, channel, channel) after which observations have unit covariance.
 
-    Directions with less than a thousandth of the largest variance are not blown up to the whole of it.
+    Directions with less than a thousandth of the largest variance are not blown up to the whole of it. around_zero:
+    the mean is taken to be 0.
     """
-    centre = x.mean(1)
+    centre = torch.zeros_like(x[:, 0]) if around_zero else x.mean(1)
     apart = x - centre[:, None]
     values, vectors = torch.linalg.eigh(apart.mT @ apart / x.shape[1])
     return centre, vectors / values.clamp_min(0).add(1e-3 * values[:, -1:]).sqrt()[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.inversion import affine, dimensions, permutation
-from experiments.inversion.models import by_mixing, make_process
+from experiments.inversion.models import TRAINING, by_mixing, make_process
 
 TINY = dict(
     dim=3,
@@ -20,7 +20,7 @@ TINY = dict(
 TINY |= dict(device="cpu", progress=False)
 
 
-@pytest.mark.parametrize(("module", "chosen"), [(affine, [0, 6, 10]), (permutation, [1, 7])])
+@pytest.mark.parametrize(("module", "chosen"), [(affine, [0, 6, 10, 14]), (permutation, [1, 7])])
 def test_rows_beside_the_printed_ones(module, chosen, tmp_path):
     result = module.run(tmp_path, settings=chosen, layers=[3], supervised_steps=20, **TINY)
     assert [row["setting"] for row in result["rows"]] == [module.SETTINGS[k].name for k in chosen]
@@ -48,6 +48,16 @@ def test_more_latents(tmp_path):
     assert len(missed) == 3 and abs(np.mean(missed) - (1 - row["r2"][0])) < 0.05
     (table,) = dimensions.tables(result).values()
     assert table["latents"].tolist() == [3] and (tmp_path / "inversion-dimensions.png").exists()
+
+
+def test_a_row_has_its_own_training_unless_the_plan_says_otherwise():
+    (setting,) = [own for own in affine.SETTINGS if own.homogeneous]
+    case = {name: affine.FULL[name] for name in TRAINING}
+    assert setting.otherwise.items() <= setting.training(case).items()
+    own = setting.training({**case, "steps": 30})
+    assert own["steps"] == 30 and own["width"] == setting.otherwise["width"]
+    assert affine.SETTINGS[0].training(case) == case
+    assert len({one.name for one in affine.SETTINGS}) == len(affine.SETTINGS)
 
 
 def test_every_process_of_the_tables_can_be_made():
