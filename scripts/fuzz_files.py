@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import warnings
 from collections.abc import Callable
@@ -198,35 +197,18 @@ def _resealed(folder: Path) -> list[Case]:
 
 
 def _fits(folder: Path) -> list[Case]:
-    """States of a fit that was interrupted: as they are written, and as earlier versions wrote them."""
-    from safetensors import safe_open
-    from safetensors.torch import load_file, save_file
-
+    """States of a fit that was interrupted."""
     from ascribo.training.checkpoints import remember
 
     state = folder / "fit/.checkpoint"
     with contextlib.suppress(Enough):
         _go_on(folder / "fit")
     remember(state, "command", {"argv": ["fit", "a.npz", "--out", "run"], "folder": str(folder)})
-    shutil.copytree(folder / "fit", folder / "earlier-fit")
-    earlier = folder / "earlier-fit/.checkpoint"
-    _without_checksum(earlier / "fit.json")
     tensors = next(state.glob("*.safetensors")).name
-    with safe_open(state / tensors, "pt") as content:
-        facts = {key: value for key, value in content.metadata().items() if key != "checksum"}
-    save_file(load_file(state / tensors), earlier / tensors, metadata=facts)
     return [
-        Case(f"{root}/{name.split('-')[0]}", folder / root, f".checkpoint/{name}", "fit")
-        for root in ("fit", "earlier-fit")
+        Case(f"fit/{name.split('-')[0]}", folder / "fit", f".checkpoint/{name}", "fit")
         for name in ("fit.json", tensors)
     ]
-
-
-def _without_checksum(file: Path) -> None:
-    content = json.loads(file.read_bytes())
-    del content["checksum"]
-    content["format"] = 1
-    file.write_text(json.dumps(content, indent=1))
 
 
 def _sweeps(folder: Path) -> list[Case]:
@@ -242,15 +224,9 @@ def _sweeps(folder: Path) -> list[Case]:
     )
     asc.sweep(root / "rat.npz", estimator(random_state=0), root, progress=False)
     cell = next(root.glob("*/cell.json")).relative_to(root)
-    shutil.copytree(root, folder / "earlier-sweep")
     cases = [Case("sweep/.fingerprints.json", root, ".fingerprints.json", "fingerprints")]
     cases.append(Case("sweep/sweep.toml", root, "sweep.toml", "sweep.toml"))
-    for place in (root, folder / "earlier-sweep"):
-        for name in ("sweep.json", str(cell)):
-            cases.append(Case(f"{place.name}/{Path(name).name}", place, name, "sweep"))
-            if place != root:
-                _without_checksum(place / name)
-    return cases
+    return [*cases, *(Case(f"sweep/{Path(name).name}", root, name, "sweep") for name in ("sweep.json", str(cell)))]
 
 
 # How each is read

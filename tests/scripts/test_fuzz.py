@@ -32,7 +32,7 @@ def test_damaged_files_are_read_or_refused(fuzz, tmp_path, monkeypatch):
     assert {
         *("table.csv", "words.npz", "packed.mat", "oldest.mat", "new.h5", "large plain.h5", "unpacked chunks.h5"),
         *("v2.zarr/.zgroup", "v3.zarr/zarr.json", "pynapple/units.npz", "session.nwb", "maps.nc", "run/model.json"),
-        *("fit/fit.json", "earlier-fit/seeds", "sweep/sweep.toml", "sweep/cell.json", "sweep/.fingerprints.json"),
+        *("fit/fit.json", "fit/seeds", "sweep/sweep.toml", "sweep/cell.json", "sweep/.fingerprints.json"),
         *("run/resealed", "both/resealed", "both/session-0/resealed"),
     } <= {case.kind for case in good}
     tasks, results = queue.SimpleQueue(), queue.SimpleQueue()

@@ -12,6 +12,7 @@ import pytest
 
 import ascribo as asc
 from ascribo.cli.main import main
+from ascribo.support.sealed_json import write_sealed
 from ascribo.sweeps import cells
 
 SPACES = {"position": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
@@ -196,37 +197,39 @@ def test_a_file_with_a_mistake(recordings, tmp_path, capsys, old, new, said):
 
 @pytest.fixture
 def copy(serial, tmp_path):
-    """A copy of the sweep, its first cell, and a function that changes a file as an earlier version wrote it."""
+    """A copy of the sweep, its first cell, and a function that changes a file and makes its checksum anew."""
     shutil.copytree(serial.folder, tmp_path / "copy")
     cell = next(iter(sorted((tmp_path / "copy").glob("*/cell.json"))))
 
-    def earlier(file, **changes):
-        content = {**json.loads(file.read_text()), "format": 1, **changes}
-        file.write_text(json.dumps({key: value for key, value in content.items() if key != "checksum"}))
+    def change(file, **changes):
+        write_sealed(file, {**json.loads(file.read_text()), **changes})
 
-    return tmp_path / "copy", cell, earlier
+    return tmp_path / "copy", cell, change
 
 
 def test_a_record_that_was_changed_counts_as_none(copy):
-    folder, cell, earlier = copy
+    folder, cell, change = copy
     assert cells.read_record(cell.parent) is not None
     cell.write_text(cell.read_text().replace('"channels": 6', '"channels": 7'))
     assert cells.read_record(cell.parent) is None
-    earlier(cell, channels=6)
+    without = {key: value for key, value in json.loads(cell.read_text()).items() if key != "checksum"}
+    cell.write_text(json.dumps({**without, "format": 1}))  # which had none
+    assert cells.read_record(cell.parent) is None
+    change(cell, channels=6, format=2)
     assert cells.read_record(cell.parent)["channels"] == 6
-    for odd in ({"spaces": None}, {"spaces": []}, {"spaces": [1]}, {"called": []}, {"format": "2"}):
-        earlier(cell, **odd)
+    for odd in ({"spaces": None}, {"spaces": []}, {"spaces": [1]}, {"called": []}, {"format": "2"}, {"format": 1}):
+        change(cell, **odd)
         assert cells.read_record(cell.parent) is None
     assert (asc.Sweep(folder).table()["state"] == "waiting").sum() == 1
 
 
 def test_a_plan_that_was_changed_is_refused(copy):
-    folder, _, earlier = copy
+    folder, _, change = copy
     plan = folder / "sweep.json"
     plan.write_text(plan.read_text().replace("rat0", "rat9", 1))
     with pytest.raises(ValueError, match="does not match its checksum"):
         asc.Sweep(folder)
-    earlier(plan)
+    change(plan)
     known = json.loads(plan.read_text())["cells"]
     assert len(asc.Sweep(folder).cells()) == 6
     for odd in (
@@ -237,6 +240,6 @@ def test_a_plan_that_was_changed_is_refused(copy):
         None,
         {"a": 1},
     ):
-        earlier(plan, cells=odd)
+        change(plan, cells=odd)
         with pytest.raises(ValueError, match=r"sweep\.json is damaged"):
             asc.Sweep(folder)

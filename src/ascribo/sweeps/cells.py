@@ -190,9 +190,9 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     record = _read(folder / RECORD)
     whole = (
         record is not None
-        and record.get("format") in (1, RECORD_FORMAT)
+        and record.get("format") == RECORD_FORMAT
         and record.get("digest") == folder.name
-        and is_whole(record, needed=record["format"] > 1)
+        and is_whole(record)
         and isinstance(fits := record.get("spaces"), list)
         and len(fits) > 0
         and all(isinstance(fit, dict) for fit in fits)

@@ -209,8 +209,8 @@ class Sweep:
         self.folder = Path(folder)
         try:
             plan = read_json(self.folder / PLAN)
-            if plan["format"] not in (1, FORMAT) or not is_whole(plan, needed=plan["format"] > 1):
-                raise ValueError("it does not match its checksum, or is of a later version of ascribo")
+            if plan["format"] != FORMAT or not is_whole(plan):
+                raise ValueError("it does not match its checksum, or is of another version of ascribo")
             self._cells = [_planned(cell) for cell in plan["cells"]]
             if not self._cells:
                 raise ValueError("it names no cells")

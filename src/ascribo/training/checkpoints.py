@@ -99,7 +99,7 @@ def remembered(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{file} cannot be read ({error}): delete it to start anew.") from error
     if not _is_ours(found):
         raise ValueError(f"{file} is not a file of ascribo: choose another folder for the checkpoints.")
-    if not is_whole(found, needed=False):  # those of earlier versions have no checksum
+    if not is_whole(found):
         raise ValueError(f"{file} is damaged: it does not match its checksum. Delete it to start anew.")
     return {key: value for key, value in found.items() if key != "checksum"}
 
@@ -222,7 +222,7 @@ def read_checkpoint(
         raise ValueError(
             f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
         )
-    if facts.get("checksum") not in (None, _checksum(facts, tensors)):  # those of earlier versions have none
+    if facts.get("checksum") != _checksum(facts, tensors):
         raise ValueError(f"the checkpoint {path} is damaged: it does not match its checksum. {ANEW}")
     wanted = {f"adam.{name}.{key}" for name, value in parameters.items() for key in optimizer.state[value]}
     if missing := sorted(wanted - tensors.keys()):
@@ -239,6 +239,6 @@ def read_checkpoint(
             if len(curve) != done:
                 raise ValueError(f"the curve of {name} has {len(curve)} steps, not {done}")
             curves[name] = np.split(curve, range(chunk, done, chunk))
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:  # of an earlier version, without a checksum
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:  # though its checksum is right
         raise ValueError(f"the checkpoint {path} is damaged ({type(error).__name__}: {error}). {ANEW}") from error
     return done, curves
