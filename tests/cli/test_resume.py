@@ -14,6 +14,7 @@ import ascribo as asc
 from ascribo.cli.main import main
 from ascribo.support import spread
 from ascribo.support.files import only_writer
+from ascribo.support.sealed_json import write_sealed
 from ascribo.training import loop
 
 QUICK = ["--seeds", "1", "--steps", "60", "--batch-size", "64", "--jobs", "1"]
@@ -64,7 +65,7 @@ def test_a_fit_goes_on_from_any_folder(run, table, tmp_path, monkeypatch, capsys
 def test_nothing_but_a_fit_is_run(command, tmp_path, fails):
     state = tmp_path / ".checkpoint"
     state.mkdir()
-    (state / "fit.json").write_text(json.dumps({"ascribo": "checkpoint", "command": command}))
+    write_sealed(state / "fit.json", {"ascribo": "checkpoint", "command": command})
     assert "does not say how the fit was started" in fails("resume", tmp_path)
 
 
@@ -91,7 +92,7 @@ def kept(folder, argv, place):
     state = folder / ".checkpoint"
     state.mkdir(parents=True)
     command = {"argv": [str(word) for word in argv], "folder": str(place)}
-    (state / "fit.json").write_text(json.dumps({"ascribo": "checkpoint", "command": command}))
+    write_sealed(state / "fit.json", {"ascribo": "checkpoint", "command": command})
     return folder
 
 
