@@ -278,3 +278,18 @@ def test_a_variable_that_is_cut_off_is_said_beside_the_others():
     notes = [note for note in asc.screen(cut, spaces).notes if note.kind == "another cut off"]
     assert [note.space for note in notes] == ["y"]
     assert "'x' seems to be cut off at its largest or smallest value, in 15% of time steps" in notes[0].text
+
+
+def test_cells_with_a_spike_or_two_are_not_called_and_it_is_said():
+    """Turning the signs of blocks says nothing of a channel that is active in one block."""
+    called, rng = [], np.random.default_rng(5)
+    for _ in range(6):
+        walk = np.cumsum(rng.standard_normal(4000))
+        X = np.concatenate([rng.poisson(0.3, (4000, 20)), np.zeros((4000, 60))], axis=1)
+        X[rng.integers(0, 4000, 60), np.arange(20, 80)] = 1
+        X[rng.integers(0, 4000, 30), np.arange(20, 50)] += 1
+        found = asc.screen(asc.Recording(X, {"walk": walk}), {"walk": asc.Follow("walk", dim=1)})
+        assert [note for note in found.notes if note.kind == "too quiet" and "60 of 80 channels" in note.text]
+        assert found.calls["p"][20:].min() >= 0.25
+        called.append(found.calls["p"] <= 0.001)
+    assert np.mean(called) < 0.01

@@ -18,6 +18,7 @@ __all__ = [
     "HIDDEN_COMPANY",
     "SLOW_RESPONSES",
     "TIME_IN_TRIAL",
+    "TOO_QUIET",
     "TUNING_CHANGES",
     "Hidden",
     "Note",
@@ -72,6 +73,10 @@ SLOW_RESPONSES = (
     "{found} channels tell more of its averages over the time before than of what is new in it: they respond "
     "slowly. Their scores are shares of the channel's change from step to step, and other slow things that go "
     "along with it are less surely told apart."
+)
+TOO_QUIET = (
+    "{found} of {channels} channels are active in a few blocks of time only, as cells with a handful of spikes "
+    "are: too few for a call. Leave them out, or record for longer."
 )
 TUNING_CHANGES = (
     "what channels tell of it changes through the session, as fields do that wander: where other spaces were asked "

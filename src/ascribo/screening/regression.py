@@ -43,7 +43,7 @@ class Sums:
 
     For each block, zz (p, p): of what is conditioned on; zf, zy (p, ...): with the features and with the channels;
     ff (f, f), fy (f, channel): of the features with each other and with the channels; zn (p, ...), fn (f, ...): of
-    both with columns of noise, if there are any. yy (channel,): of each channel with itself, over all blocks.
+    both with columns of noise, if there are any; yy (channel,): of each channel with itself.
     steps: time steps. history (p,): True for features of the channels' past.
     """
 
@@ -54,7 +54,7 @@ class Sums:
     fy: list[np.ndarray]
     zn: list[np.ndarray]
     fn: list[np.ndarray]
-    yy: np.ndarray
+    yy: list[np.ndarray]
     steps: int
     history: np.ndarray
 
@@ -101,22 +101,23 @@ def block_sums(
         return np.empty((len(rows), 0), np.float32) if noise is None else noise[rows].astype(np.float32)
 
     def add(pieces: list[tuple[int, np.ndarray]]):
-        """Block, products of x with itself, with y and with noise, of each piece; squares of y; the widths."""
+        """Block, products of x with itself, with y and with noise, and squares of y, of each piece; the widths."""
         found = parts(np.concatenate([rows for _, rows in pieces]))
         edges = np.cumsum([0, *(len(rows) for _, rows in pieces)])
         products = []
         for (block, rows), (a, b) in zip(pieces, pairwise(edges), strict=True):
-            x = found.x[a:b]
-            products.append((block, x.T @ x, x.T @ found.y[a:b], x.T @ beside(rows)))
-        return products, np.einsum("tc,tc->c", found.y, found.y).astype(float), found.widths
+            x, y = found.x[a:b], found.y[a:b]
+            squares = np.einsum("tc,tc->c", y, y).astype(float)
+            products.append((block, x.T @ x, x.T @ y, x.T @ beside(rows), squares))
+        return products, found.widths
 
     found = in_threads(add, _groups(blocks))
     sums: dict[int, list[np.ndarray]] = {}
-    for products, _, _ in found:
+    for products, _ in found:
         for block, *new in products:
             sums[block] = [a + b for a, b in zip(sums[block], new, strict=True)] if block in sums else new
-    xx, xy, xn = zip(*sums.values(), strict=True)
-    given, past, _ = found[0][2]
+    xx, xy, xn, yy = zip(*sums.values(), strict=True)
+    given, past, _ = found[0][1]
     p = given + past
     return Sums(
         zz=[each[:p, :p] for each in xx],
@@ -126,7 +127,7 @@ def block_sums(
         fy=[each[p:] for each in xy],
         zn=[each[:p] for each in xn],
         fn=[each[p:] for each in xn],
-        yy=np.sum([squares for _, squares, _ in found], axis=0),
+        yy=list(yy),
         steps=sum(map(len, blocks)),
         history=np.arange(p) >= given,
     )
@@ -233,7 +234,8 @@ class Residuals:
     all time they are their sum. whitening : for each of `SMOOTHNESS`, (f, f), to make the features' residuals of
     variance about one. of_channels : (p, channel), weights of the channels' fits. of_features : for each class its
     channels and weights (p, f) of the features' fits. noise : for each class. explained : (channel,), variance of
-    the channels, of 1, that their fits tell, less what so many weights tell by chance.
+    the channels, of 1, that their fits tell, less what so many weights tell by chance. squares : (block, channel),
+    of what is left of the channels.
     """
 
     by_block: np.ndarray
@@ -242,6 +244,18 @@ class Residuals:
     of_features: list[tuple[np.ndarray, np.ndarray]]
     noise: list[FittedNoise]
     explained: np.ndarray
+    squares: np.ndarray
+
+    @property
+    def least_p(self) -> np.ndarray:
+        """The least p that turning the signs of blocks can give a channel: (channel,).
+
+        All that is left of a cell with a single spike lies in one block, whose sign says nothing. With n blocks
+        that are alike one arrangement of signs in 2ⁿ⁻¹ is as good as the best. With others n is (Σe)² / Σe²,
+        where e are their sums of squares.
+        """
+        blocks = np.square(self.squares.sum(0)) / np.maximum(np.square(self.squares).sum(0), 1e-30)
+        return np.exp2(1 - np.maximum(blocks, 1))
 
     def products(self, parts: Parts, direction: np.ndarray) -> np.ndarray:
         """Products of residuals at some time steps, of each channel and a mixture of features: (time, channel).
@@ -282,14 +296,13 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
         noise.append(_fit_noise(totals, single, _penalty(sums, c), of_features[-1][1], mix, turn))
     fits, of_mix, of_turn, whole = zip(*noise, strict=True)
     weights = [each.astype(np.float32) for _, each in of_features]
-    by_block, within = _products_in_blocks(sums, of_channels, [*classes.values()], weights, mix, fits)
+    by_block, within, squares = _products_in_blocks(sums, of_channels, [*classes.values()], weights, mix, fits)
     fitted = [
         FittedNoise(mine, fits[k], _shares(within[k], of_mix[k]), _shares(whole[k], of_turn[k]))
         for k, mine in enumerate(classes.values())
     ]
-    told = np.einsum("pc,pc->c", of_channels, 2 * zy - zz @ of_channels)
-    left = (sums.yy - told) / max(sums.steps - len(zz), 0.2 * sums.steps)
-    return Residuals(by_block, whitening, of_channels, of_features, fitted, np.clip(1 - left, 0, 1))
+    left = squares.sum(0) / max(sums.steps - len(zz), 0.2 * sums.steps)
+    return Residuals(by_block, whitening, of_channels, of_features, fitted, np.clip(1 - left, 0, 1), squares)
 
 
 def _fit_noise(
@@ -322,9 +335,10 @@ def _products_in_blocks(
     of_features: Sequence[np.ndarray],
     mix: np.ndarray,
     of_noise: Sequence[np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Products of the residuals of features and channels in each block, (block, f, channel); and for each class
-    squared ones of mixtures of features and noise, summed over blocks: (class, mixture, column).
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Products of the residuals of features and channels in each block, (block, f, channel); for each class
+    squared ones of mixtures of features and noise, summed over blocks, (class, mixture, column); and the sums of
+    squares of the channels' residuals in each block, (block, channel).
 
     of_channels, of_features, of_noise : weights of the fits, the last two of each class. mix : (f, mixture).
     """
@@ -332,7 +346,7 @@ def _products_in_blocks(
     every = np.concatenate([of_channels, *of_mix], axis=1)
     edges = np.cumsum([of_channels.shape[1], *(each.shape[1] for each in of_mix)])[:-1]
 
-    def products(b: int) -> tuple[np.ndarray, np.ndarray]:
+    def products(b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         told, *mixed = np.split(sums.zz[b] @ every, edges, axis=1)
         left, zf = sums.zy[b] - told, sums.zf[b]
         out = sums.fy[b] - zf.T @ of_channels
@@ -340,10 +354,11 @@ def _products_in_blocks(
         for k, mine in enumerate(classes):
             out[:, mine] -= of_features[k].T @ left[:, mine]
             squares.append(np.square(mn - of_mix[k].T @ sums.zn[b] - (zm - mixed[k]).T @ of_noise[k]))
-        return out, np.stack(squares)
+        own = sums.yy[b] - np.einsum("pc,pc->c", of_channels, sums.zy[b] + left, dtype=float)
+        return out, np.stack(squares), np.maximum(own, 0)
 
-    by_block, squares = zip(*in_threads(products, range(len(sums.zz))), strict=True)
-    return np.stack(by_block).astype(float), np.sum(squares, axis=0)
+    by_block, squares, own = zip(*in_threads(products, range(len(sums.zz))), strict=True)
+    return np.stack(by_block).astype(float), np.sum(squares, axis=0), np.stack(own)
 
 
 def _shares(squares: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -69,6 +69,7 @@ def space_test(
         [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, sizes, strict=True)]
     )
     found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
+    p = p_values(forms, found, flips)
     expected = by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
     score = found[0] - expected
     pull = 2 * forms[0].sum(2)
@@ -91,7 +92,7 @@ def space_test(
         score=score,
         ci_low=score - wide,
         ci_high=score + wide,
-        p=np.where((score > 0) & (score < MISFIT * left.explained), 1.0, p_values(forms, found, flips)),
+        p=np.where((score > 0) & (score < MISFIT * left.explained), 1.0, np.maximum(p, left.least_p)),
         level=np.full(len(score), np.nan),
         at=at,
     )

@@ -25,6 +25,7 @@ from .diagnostics import (
     HIDDEN_COMPANY,
     SLOW_RESPONSES,
     TIME_IN_TRIAL,
+    TOO_QUIET,
     TUNING_CHANGES,
     Hidden,
     Note,
@@ -243,6 +244,9 @@ class _Everything:
         question, left = self._residuals(name, others, same, blocks, notes)
         if question.is_time_in_epoch:
             notes.append(Note(name, "time in trial", TIME_IN_TRIAL))
+        if found := np.count_nonzero(left.least_p > LEVEL):
+            text = TOO_QUIET.format(found=found, channels=len(left.least_p))
+            notes.append(Note(name, "too quiet", text))
         test = space_test(name, question, left, blocks, self.flips, self.noise)
         if variable.innovation:
             test = self._slowly(test, variable, others, blocks, notes)
