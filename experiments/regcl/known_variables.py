@@ -2,11 +2,12 @@
 
     python -m experiments.regcl.known_variables NAME [--only 1000 3000 ...]
 
-NAME is calibration, table1, fig3, noise or samples. The test asks no model: after a change of it nothing has to be
-trained again. This takes `results/NAME.json`, runs the test on its recordings (of some lengths, if --only names
-them), puts what was found into the rows (the area under the ROC of the unique variance of `position` and, where
-there are any, the calls for spaces with variables), and says in `known_variables` which code did so and of which
-lengths; all else stays as it was, figure apart.
+NAME is calibration, table1, table1-batches, fig3, noise, samples or lambda. The test asks no model: after a change
+of it nothing has to be trained again. This takes `results/NAME.json`, runs the test on its recordings (of some
+lengths, if --only names them), puts what was found into the rows (the area under the ROC of the unique variance of
+`position` and, where there are any, the calls for spaces with variables), and says in `known_variables` which code
+did so and of which lengths; all else stays as it was, figure apart. `simple_methods` has what the simplest methods
+find on the same recordings: a cross-validated GLM, least squares of changes, and a linear model with history.
 """
 
 from __future__ import annotations
@@ -26,22 +27,25 @@ from ascribo.metrics.scores import auroc
 from ascribo.screening import screen
 from ascribo.spaces.base import Space
 from experiments import EXPERIMENTS
-from experiments.regcl import box_models
+from experiments.regcl import box_models, penalties
 from experiments.shared.results import code, machine, publish
 from experiments.shared.rows import Case, Row
 from experiments.validation import calibration
+from experiments.validation.established_methods import score_calls
+from experiments.validation.simple_methods import PEERS
 
-__all__ = ["SOURCES", "ask", "main", "put_into"]
+__all__ = ["SOURCES", "ask", "ask_simple_methods", "main", "put_into"]
 
 LEVEL = 0.05
 Source = tuple[Callable[[Case], Recording], Callable[[Case], dict[str, Space]]]
 ON_BOX_DATA: Source = (box_models.recording, box_models.spaces)
 SOURCES: dict[str, Source] = {
     "calibration": (calibration.recording, calibration.spaces),
-    **{name: ON_BOX_DATA for name in ("table1", "fig3", "noise", "samples")},
+    **{name: ON_BOX_DATA for name in ("table1", "table1-batches", "fig3", "noise", "samples")},
+    "lambda": (penalties.recording, box_models.spaces),
 }
 """Experiment -> the recording and the spaces of a case."""
-DATA = ("kind", "number", "dim", "snr", "length", "data_seed")
+DATA = ("kind", "number", "dim", "snr", "scale", "length", "data_seed")
 """What tells recordings of an experiment apart: all its models of one recording have the same test."""
 
 
@@ -54,6 +58,26 @@ def ask(case: Case, source: Source) -> pd.DataFrame:
     truth = cast(Any, data.truth)
     carries = [bool(truth.sel(space=s, channel=c)) for s, c in zip(calls["space"], calls["channel"], strict=True)]
     return calls.assign(carries=carries)
+
+
+def ask_simple_methods(case: Case, source: Source) -> list[Row]:
+    """What the simplest methods find on a recording of box data: a row for each."""
+    recording, spaces = source
+    data = recording(case)
+    assert data.truth is not None
+    regressors = {name: list(space.variables) for name, space in spaces(case).items() if space.variables}
+    told = {name: case[name] for name in DATA if name in case}
+    rows = []
+    for name, method in PEERS.items():
+        calls = method(data, regressors, LEVEL)
+        found = score_calls(calls, data.truth).iloc[-1]
+        areas = [
+            auroc(own["score"].to_numpy(), data.truth.sel(space=space).values)
+            for space, own in calls.groupby("space", sort=False)
+        ]
+        rates = {key: round(float(found[key]), 4) for key in ("fdp", "power")}
+        rows.append({**told, "method": name, "auroc": round(float(np.mean(areas)), 4), **rates})
+    return rows
 
 
 def put_into(row: Row, calls: pd.DataFrame) -> None:
@@ -89,11 +113,14 @@ def main() -> None:
     result = json.loads((given.out / f"{given.name}.json").read_text())
     lengths = sorted(given.only or {row["length"] for row in result["rows"]})
     found: dict[str, pd.DataFrame] = {}
+    simple: list[Row] = []
     for row in result["rows"]:
         if row["length"] in lengths:
             key = json.dumps([row.get(name) for name in DATA])
             if key not in found:
                 found[key] = ask(row, SOURCES[given.name])
+                if given.name != "calibration":  # whose variables may be labels
+                    simple += ask_simple_methods(row, SOURCES[given.name])
                 print(key, flush=True)
             put_into(row, found[key])
     said = (
@@ -103,6 +130,11 @@ def main() -> None:
         "`machine` names, or of code before this."
     )
     result["known_variables"] = {"said": said, "lengths": lengths, "code": code(), "machine": machine()}
+    if simple:
+        result["simple_methods"] = simple
+        by = [name for name in ("dim", "snr", "scale", "length") if name in simple[0]]
+        means = pd.DataFrame(simple).groupby([*by, "method"], sort=False, dropna=False)
+        print(means[["auroc", "fdp", "power"]].mean().round(4).to_string())
     publish(given.name, given.out, module.conclude(result), module.draw)
 
 

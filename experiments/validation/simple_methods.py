@@ -5,6 +5,7 @@ Functions of a recording, its spaces (space -> names of its variables) and a lev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import pandas as pd
 from scipy import stats
 
 from ascribo.data.recording import Recording
-from experiments.validation.established_methods import Spaces, calls_table, numeric_values
+from experiments.validation.established_methods import Spaces, calls_table, cross_validated_glm, numeric_values
 
-__all__ = ["glm_with_history", "least_squares_of_changes"]
+__all__ = ["PEERS", "glm_with_history", "least_squares_of_changes"]
 
 
 def least_squares_of_changes(
@@ -35,6 +36,14 @@ def glm_with_history(recording: Recording, spaces: Spaces, q: float = 0.05) -> p
     X, values = recording.X.astype(float), numeric_values(recording, spaces)
     given = [np.ones((len(X) - 1, 1)), X[:-1], *(each[:-1] for each in values.values())]
     return _partial_f_tests(recording, spaces, X[1:], given, [each[1:] for each in values.values()], q)
+
+
+PEERS: dict[str, Callable[..., pd.DataFrame]] = {
+    "glm": cross_validated_glm,
+    "changes": least_squares_of_changes,
+    "history": glm_with_history,
+}
+"""What stands beside the test of known variables."""
 
 
 def _partial_f_tests(

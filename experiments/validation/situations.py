@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +39,7 @@ from ascribo.spaces.kinds.time import Time
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.shared.summaries import summary
-from experiments.validation.established_methods import cross_validated_glm
-from experiments.validation.simple_methods import glm_with_history, least_squares_of_changes
+from experiments.validation.simple_methods import PEERS
 from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS, Situation, walk
 from experiments.validation.situations_events import EVENTS
@@ -76,11 +75,6 @@ UNANSWERABLE = (
     "a is cut off at one SD, b moves with it (0.7)",
 )
 """Situations in which no test of the data can tell: there a warning in 95% of recordings is enough."""
-PEERS: dict[str, Callable[..., pd.DataFrame]] = {
-    "glm": cross_validated_glm,
-    "changes": least_squares_of_changes,
-    "history": glm_with_history,
-}
 LABELS = {
     "screen": "screen",
     "glm": "cross-validated GLM",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.regcl.known_variables import SOURCES, ask, put_into
+from experiments.regcl.known_variables import SOURCES, ask, ask_simple_methods, put_into
 from experiments.validation import calibration
 
 BOX = {"dim": 4, "data_seed": 0, "length": 3_000, "snr": 3.0, "steps": 10, "batch": 64}
@@ -61,3 +61,13 @@ def test_wrong_calls_are_counted():
         **{"carried": 2, "channels": 4},
         **{"0.05": {"called": 2, "wrong": 1}, "0.2": {"called": 3, "wrong": 1}},
     }
+
+
+def test_simple_methods_stand_beside_it():
+    case = {**BOX, "length": 10_000, "mode": "hybrid contrastive", "penalty": "auto"}
+    rows = {row.pop("method"): row for row in ask_simple_methods(case, SOURCES["samples"])}
+    assert set(rows) == {"glm", "changes", "history"}
+    for row in rows.values():
+        assert (row["dim"], row["snr"], row["length"]) == (4, 3.0, 10_000)
+        assert row["auroc"] > 0.95 and row["power"] > 0.8
+    assert rows["glm"]["fdp"] < 0.1
