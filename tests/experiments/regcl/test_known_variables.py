@@ -69,5 +69,5 @@ def test_simple_methods_stand_beside_it():
     assert set(rows) == {"glm", "changes", "history"}
     for row in rows.values():
         assert (row["dim"], row["snr"], row["length"]) == (4, 3.0, 10_000)
-        assert row["auroc"] > 0.95 and row["power"] > 0.8
-    assert rows["glm"]["fdp"] < 0.1
+        assert row["auroc"] > 0.9 and row["power"] > 0.5
+    assert rows["glm"]["fdp"] == 0 and rows["history"]["power"] > 0.9
