@@ -2,12 +2,13 @@
 
     python -m experiments.regcl.known_variables NAME [--only 1000 3000 ...]
 
-NAME is calibration, table1, table1-batches, fig3, noise, samples or lambda. The test asks no model: after a change
-of it nothing has to be trained again. This takes `results/NAME.json`, runs the test on its recordings (of some
-lengths, if --only names them), puts what was found into the rows (the area under the ROC of the unique variance of
-`position` and, where there are any, the calls for spaces with variables), and says in `known_variables` which code
-did so and of which lengths; all else stays as it was, figure apart. `simple_methods` has what the simplest methods
-find on the same recordings: a cross-validated GLM, least squares of changes, and a linear model with history.
+NAME is calibration, table1, table1-batches, fig3, noise, samples, lambda, navigation or navigation-noise. The test
+asks no model: after a change of it nothing has to be trained again. This takes `results/NAME.json`, runs the test on
+its recordings (of some lengths, if --only names them), puts what was found into the rows (the area under the ROC of
+the unique variance, the calls for spaces with variables and, of cells, which type they are taken for by it), and says
+in `known_variables` which code did so and of which lengths; all else stays as it was, figure apart. `simple_methods`
+has what the simplest methods find on the same recordings of box data: a cross-validated GLM, least squares of changes,
+and a linear model with history.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import pandas as pd
 
 from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
+from ascribo.model.estimator import ContrastiveEmbedding
 from ascribo.screening import screen
 from ascribo.spaces.base import Space
 from experiments import EXPERIMENTS
-from experiments.regcl import box_models, penalties
+from experiments.regcl import box_models, navigation_models, penalties
 from experiments.shared.results import code, machine, publish
 from experiments.shared.rows import Case, Row
 from experiments.validation import calibration
@@ -43,10 +45,14 @@ SOURCES: dict[str, Source] = {
     "calibration": (calibration.recording, calibration.spaces),
     **{name: ON_BOX_DATA for name in ("table1", "table1-batches", "fig3", "noise", "samples")},
     "lambda": (penalties.recording, box_models.spaces),
+    **{
+        name: (navigation_models.recording, navigation_models.spaces) for name in ("navigation", "navigation-noise")
+    },
 }
 """Experiment -> the recording and the spaces of a case."""
 DATA = ("kind", "number", "dim", "snr", "scale", "length", "data_seed")
-"""What tells recordings of an experiment apart: all its models of one recording have the same test."""
+CELLS = ("mode", "simulation", "noise", "spikes", "mixed", "length")
+"""What tells recordings of an experiment apart, of channels and of cells: models of one recording have one test."""
 
 
 def ask(case: Case, source: Source) -> pd.DataFrame:
@@ -78,6 +84,25 @@ def ask_simple_methods(case: Case, source: Source) -> list[Row]:
         rates = {key: round(float(found[key]), 4) for key in ("fdp", "power")}
         rows.append({**told, "method": name, "auroc": round(float(np.mean(areas)), 4), **rates})
     return rows
+
+
+def ask_about_cells(case: Case, source: Source) -> Row:
+    """auROC of every space, calls and types of cells by the unique variance of all variables."""
+    recording, spaces = source
+    data: Any = recording(case)
+    known = {name: space for name, space in spaces(case).items() if space.variables}
+    untrained = ContrastiveEmbedding(
+        known, steps=1, seeds=1, penalty=0.0, random_state=0, device="cpu", progress=False
+    ).fit(data)
+    maps = untrained.attribute(data)
+    return navigation_models.score_all_variables(case, data, untrained.model_, maps, ("unique_variance",))
+
+
+def put_cells_into(row: Row, found: Row) -> None:
+    """Put what `ask_about_cells` found in place of what a row has of it."""
+    for space, own in found["auroc"].items():
+        row["auroc"][space] |= own
+    row |= {name: found[name] for name in ("calls", "types")}
 
 
 def put_into(row: Row, calls: pd.DataFrame) -> None:
@@ -112,17 +137,18 @@ def main() -> None:
     module = importlib.import_module(f"experiments.{EXPERIMENTS[given.name].module}")
     result = json.loads((given.out / f"{given.name}.json").read_text())
     lengths = sorted(given.only or {row["length"] for row in result["rows"]})
-    found: dict[str, pd.DataFrame] = {}
+    found: dict[str, Any] = {}
+    source = SOURCES[given.name]
     simple: list[Row] = []
     for row in result["rows"]:
         if row["length"] in lengths:
-            key = json.dumps([row.get(name) for name in DATA])
+            key = json.dumps([row.get(name) for name in (CELLS if "simulation" in row else DATA)])
             if key not in found:
-                found[key] = ask(row, SOURCES[given.name])
-                if given.name != "calibration":  # whose variables may be labels
-                    simple += ask_simple_methods(row, SOURCES[given.name])
+                found[key] = (ask_about_cells if "types" in row else ask)(row, source)
+                if source[1] is box_models.spaces:
+                    simple += ask_simple_methods(row, source)
                 print(key, flush=True)
-            put_into(row, found[key])
+            (put_cells_into if "types" in row else put_into)(row, found[key])
     said = (
         "the test of known variables was run again on the same recordings, by this code on this machine: the "
         "unique variance of `position` and, where rows have them, the calls for spaces with variables, for "
