@@ -2,13 +2,13 @@
 
     python -m experiments.regcl.known_variables NAME [--only 1000 3000 ...]
 
-NAME is calibration, table1, table1-batches, fig3, noise, samples, lambda, navigation or navigation-noise. The test
-asks no model: after a change of it nothing has to be trained again. This takes `results/NAME.json`, runs the test on
-its recordings (of some lengths, if --only names them), puts what was found into the rows (the area under the ROC of
-the unique variance, the calls for spaces with variables and, of cells, which type they are taken for by it), and says
-in `known_variables` which code did so and of which lengths; all else stays as it was, figure apart. `simple_methods`
-has what the simplest methods find on the same recordings of box data: a cross-validated GLM, least squares of changes,
-and a linear model with history.
+NAME is calibration, table1, table1-batches, fig3, noise, samples, lambda, navigation or navigation-noise. The
+test asks no model: after a change of it nothing has to be trained again. This takes `results/NAME.json`, runs the
+test on its recordings (of some lengths, if --only names them), puts what was found into the rows (the area under
+the ROC of the unique variance, the calls for spaces with variables and, of cells, which type they are taken for
+by it), and says in `known_variables` which code did so and of which lengths; all else stays as it was, figure
+apart. `simple_methods` has what the simplest methods find on the same recordings of box data: a cross-validated
+GLM, least squares of changes, and a linear model with history.
 """
 
 from __future__ import annotations
