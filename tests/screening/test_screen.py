@@ -202,6 +202,16 @@ def test_errors_say_what_is_wrong():
         asc.screen(asc.Recording(X, table), {"rest": asc.Time(2)})
 
 
+@pytest.mark.parametrize(
+    "kind", [lambda: asc.Follow("h", 2, circular=True), lambda: asc.Regress("h", circular=True)]
+)
+def test_degrees_with_a_period_of_radians_are_refused(kind):
+    X, table = small(600)
+    degrees = table.assign(h=np.linspace(0, 1080, len(table)) % 360)
+    with pytest.raises(ValueError, match=r"space 'compass': variable 'h' .* looks like degrees.*period=360"):
+        asc.screen(asc.Recording(X, degrees), {"compass": kind()})
+
+
 def test_a_response_to_every_onset_is_no_response_to_the_label():
     name = "every stimulus evokes the same response, whatever its label"
     rate, power, _ = rates(name, range(2))

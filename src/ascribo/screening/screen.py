@@ -12,7 +12,7 @@ from scipy import stats
 
 from ..data.containers import as_recording
 from ..data.recording import Recording
-from ..spaces.base import Space
+from ..spaces.base import Space, check_values
 from ..support.memory import memory_budget, require_memory
 from ..support.names import suggest
 from .diagnostics import Note
@@ -99,7 +99,7 @@ def _check(recording: Recording, spaces: Mapping[str, Space]) -> None:
                 near = suggest(variable, recording.variables)
                 raise ValueError(f"space {name!r}: no variable is called {variable!r}{near}")
             column: Any = recording.variables[variable]
-            space.check_variable(variable, column)
+            check_values(name, space, variable, column)
 
 
 def _table(recording: Recording, test: SpaceTest, q: float) -> pd.DataFrame:
