@@ -49,7 +49,8 @@ def means_by_label(
     return means
 
 
-def check_embedding(z: Any, name: Any) -> np.ndarray:
+@shaped
+def check_embedding(z: Any, name: Any) -> Float[Array, "time dim"]:
     """An embedding (time, dim) in float64, all of it finite. name : of the embedding, in messages."""
     values = np.asarray(z, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -79,7 +80,8 @@ def _basis(z: np.ndarray) -> np.ndarray:
     return u[:, spread > max(DEAD * spread[0], 1e-12)]
 
 
-def mean_over_pairs(matrix: np.ndarray) -> float:
+@shaped
+def mean_over_pairs(matrix: Float[Array, "n n"]) -> float:
     """Mean over pairs of different models."""
     return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
 

@@ -344,8 +344,8 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         model = self.model_.to(resolve_device(self.device))
         if chosen.tested and (lacking := missing_variables(model.spaces, recording.variables)):
             warnings.warn(
-                f"{lacking}. Until then there are scores but no calls, of any space: what channels owe to a missing "
-                "variable is found in others that go with it.",
+                f"{lacking}. Until then there are scores but no calls, of any space: what channels owe to a "
+                "missing variable is found in others that go with it.",
                 stacklevel=3,
             )
         known = {
