@@ -168,9 +168,9 @@ class AttributionMaps:
 
         Columns: channel, space, score (the share of the channel's variance that only the space explains; of
         variables that change, by what is new in them), level (the share that the values of the space explain, which
-        is not tested), p (that the space adds nothing), q (p adjusted by the method of Benjamini and Hochberg
-        1995), ci_low and ci_high (95%), called, note (why nothing was tested, or which `notes` there are about the
-        space). Spaces with variables have the test of `ascribo.screen`. Only for method="unique_variance". Spaces
+        is not tested), note (why nothing was tested, or which `notes` there are about the space), p (that the space
+        adds nothing), q (p adjusted by the method of Benjamini and Hochberg 1995), ci_low and ci_high (95%),
+        called. Spaces with variables have the test of `ascribo.screen`. Only for method="unique_variance". Spaces
         without a map and `undecided` ones have no p and are not called. Spaces that cannot be tested (`untested`)
         are left out; if there are no others, this is an error.
         """
@@ -188,8 +188,7 @@ class AttributionMaps:
             own = [self.level.sel(space=name).values for name in self.tested]
             table.insert(3, "level", np.concatenate(own))
         reasons = {**{name: ", ".join(own) for name, own in self.notes.items()}, **self.undecided, **self.refused}
-        place = list(table.columns).index("called") + 1
-        table.insert(place, "note", [reasons.get(name, "") for name in table["space"]])
+        table.insert(list(table.columns).index("p"), "note", [reasons.get(name, "") for name in table["space"]])
         return table
 
     @property

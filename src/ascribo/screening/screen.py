@@ -28,9 +28,9 @@ class Screening:
     """The answer of `screen`.
 
     calls : a row per channel and space. score is the share of the channel's variance (of its ranks, as normal
-        scores) that the asked part of the space explains and nothing else does, with a 95% interval; p, q and
-        `called` are those of the test; `question` is "innovation", "level" or "none" (refused, and a note says
-        why).
+        scores) that the asked part of the space explains and nothing else does, ci_low and ci_high its 95%
+        interval; p, q and `called` are those of the test; `question` is "innovation", "level" or "none" (refused,
+        and a note says why).
     notes : diagnostics (`Note`), each with what to do.
     q : the false discovery rate within each space.
     """
@@ -109,9 +109,12 @@ def _table(recording: Recording, test: SpaceTest, q: float) -> pd.DataFrame:
         {
             "channel": recording.channel_names,
             "space": test.space,
-            **{name: getattr(test, name) for name in ("score", "ci_low", "ci_high", "p")},
-            "q": adjusted,
-            "called": adjusted <= q,
+            "score": test.score,
             "question": test.question,
+            "p": test.p,  # what stands in the middle is left out first where a table is printed in 80 columns
+            "q": adjusted,
+            "ci_low": test.ci_low,
+            "ci_high": test.ci_high,
+            "called": adjusted <= q,
         }
     )
