@@ -194,8 +194,8 @@ class AttributionMaps:
     @property
     def tested(self) -> list[str]:
         """The spaces that `calls` has rows of."""
-        arrays = [array for array in (self.blocks, self.tests) if array is not None]
-        there = {name for array in arrays for name in array["space"].values.tolist()}
+        tested = [array for array in (self.blocks, self.tests) if array is not None]
+        there = {name for array in tested for name in array["space"].values.tolist()}
         return [name for name in self.by_space["space"].values.tolist() if name in there - {*self.untested}]
 
     def _call_space(self, space: str, q: float) -> pd.DataFrame:
@@ -239,7 +239,7 @@ class AttributionMaps:
             elif values.isna().any():
                 values = values.to_numpy(float, na_value=np.nan)
             coords[f"unit_{name}" if name in TAKEN else str(name)] = ("channel", np.asarray(values))
-        arrays = {
+        labelled = {
             part: None if (value := getattr(self, part)) is None else value.assign_coords(coords)
             for part in ("by_space", "by_dimension", "blocks", "level", "tests")
         }
@@ -247,7 +247,7 @@ class AttributionMaps:
         if parts is not None:
             whole = parts.only_at
             parts = replace(parts, only_at=lambda index: whole(index).with_units(units))
-        return replace(self, **arrays, parts=parts)
+        return replace(self, **labelled, parts=parts)
 
     def where(self, condition: ArrayLike) -> AttributionMaps:
         """The maps of the time steps at which a condition holds, for example maps.where(speed > 5).

@@ -18,7 +18,7 @@ from ..support.names import suggest
 from .diagnostics import Note
 from .memory_needs import screening_needs
 from .space_result import SpaceTest
-from .space_tests import FLIPS, ask_spaces
+from .space_tests import FLIPS, screen_spaces
 
 __all__ = ["Screening", "screen"]
 
@@ -85,7 +85,7 @@ def screen(
     with memory_budget(memory):
         what = f"screening {len(recording):,} time steps of {recording.X.shape[1]:,} channels"
         require_memory(screening_needs(recording, asked), what, "screen fewer channels or spaces")
-        tests = ask_spaces(recording, asked, flips=max(FLIPS, int(4 * recording.X.shape[1] / q)))
+        tests = screen_spaces(recording, asked, flips=max(FLIPS, int(4 * recording.X.shape[1] / q)))
     tables = [_table(recording, test, q) for test in tests]
     return Screening(pd.concat(tables, ignore_index=True), [note for test in tests for note in test.notes], q)
 
