@@ -30,7 +30,7 @@ from ascribo.metrics.scores import auroc, linear_r2
 from ascribo.model.fitted import FittedModel
 from ascribo.networks.encoders import MLP
 from ascribo.networks.seed_alignment import Alignment
-from ascribo.screening import ask_spaces
+from ascribo.screening import screen_spaces
 from ascribo.simulate.box import BoxRecording, box
 from ascribo.spaces.base import Space, layout
 from ascribo.spaces.kinds.follow import Follow
@@ -188,7 +188,7 @@ def unique_scores(
         known = {name: model.spaces[name] for name in known_spaces(model, data)}
         key = id(data), repr(known)
         if key not in tests:
-            tests[key] = {test.space: test.score for test in ask_spaces(data, known)} if known else {}
+            tests[key] = {test.space: test.score for test in screen_spaces(data, known)} if known else {}
         found.append(dict(tests[key]))
     problems = make_problems(models, recordings)
     members = [k for k, problem in enumerate(problems) if problem is not None]

@@ -26,7 +26,7 @@ from ascribo import figures
 from ascribo.data.recording import Recording
 from ascribo.metrics.scores import auroc
 from ascribo.model.estimator import ContrastiveEmbedding
-from ascribo.screening import ask_spaces
+from ascribo.screening import screen_spaces
 from ascribo.simulate.box import box
 from ascribo.simulate.mixed import mixed
 from ascribo.simulate.navigation import navigation
@@ -164,7 +164,7 @@ def _score(data: Known, view: np.ndarray, glm: dict[str, np.ndarray] | None) -> 
     """Area under the ROC curve, power and share of false calls, over all known variables; of a real recording the
     number of calls, and the share of the GLM's among them."""
     with one_thread():
-        tests = ask_spaces(data.recording, data.spaces, view=view)
+        tests = screen_spaces(data.recording, data.spaces, view=view)
     own = [stats.false_discovery_control(np.nan_to_num(test.p, nan=1.0)) <= Q for test in tests]
     called = np.concatenate(own)
     if data.truth is None:

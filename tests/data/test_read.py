@@ -353,6 +353,22 @@ def test_text_tables(tmp_path, text, columns):
         ("1.5,2.5\n3.5,4.5\n", r"first row holds nothing but numbers \(1\.5, 2\.5\).*header=False"),
         ("1,5;2,5\n3,5;4,5\n", r"first row holds nothing but numbers \(1,5, 2,5\)"),
         ("0,1\n3.5,4.5\n", "header=True if these are names"),
+        (
+            "0.1,0.2,left\n0.3,0.4,right\n",
+            r"first row \(0\.1, 0\.2, left\) may be data.*0\.1, 0\.2 stand above numbers",
+        ),
+        ("2024-01-01,0.1\n2024-01-02,0.3\n", "0.1 stands above numbers.*header=False"),
+        ("0.1,,left\n0.3,0.4,right\n", "first row .* may be data"),
+        ("a,b\n1,2,\n3,4,\n", "the header names 2 columns, but rows have up to 3 cells, the last one empty"),
+        ("a;b\n1;2;\n3;4;\n", "a delimiter too many"),
+        ("a,b\n1,2,\n3,4\n", "the header names 2 columns, but rows have up to 3 cells: it is not clear"),
+        ("a,b\n1,2,3,4\n5,6,7,8\n", "rows have up to 4 cells"),
+        (
+            "a,b\n1,2\n3,oops\n5,6\n",
+            "column 'b' is text, although 2 of its 3 cells are numbers: it has 'oops' in row 2",
+        ),
+        ("a,b\n1,\n2,-\n3,4\n5,6\n", "it has '-' in row 2 below the header"),
+        ("a;b\n1.000,5;1\n1.001,5;2\n", r"column 'a' is text, although 2 of its 2 cells .* '1\.000,5' in row 1"),
     ],
     ids=repr,
 )
@@ -372,6 +388,40 @@ def test_a_file_without_a_header_keeps_its_first_row(tmp_path, text, point):
     np.testing.assert_array_equal(named.X, [[3.5, 4.5]])
     chosen = read(tmp_path / "a.csv", header=False, variables="column1")
     assert chosen.variables["column1"].tolist() == [2.5, 4.5]
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01,1.5,left\n2024-01-02,3.5,right\n", "2024-01-01;1,5;left\n2024-01-02;3,5;right\n"]
+)
+def test_a_first_row_of_numbers_and_texts_is_data_or_names_as_header_says(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    recording = read(tmp_path / "a.csv", header=False, variables="column2")
+    assert recording.X.ravel().tolist() == [1.5, 3.5]
+    assert recording.variables["column2"].tolist() == ["left", "right"]
+    assert read(tmp_path / "a.csv", header=True).X.ravel().tolist() == [3.5]
+
+
+@pytest.mark.parametrize("text", ["time,0,1\n0,2.5,3.5\n1,4.5,5.5\n", "time,0,1\n0.5,2.5,3.5\n1.5,4.5,5.5\n"])
+def test_a_name_above_numbers_makes_a_header(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    recording = read(tmp_path / "a.csv")
+    assert recording.channel_names == ["0", "1"]
+    np.testing.assert_array_equal(recording.X, [[2.5, 3.5], [4.5, 5.5]])
+
+
+@pytest.mark.parametrize("names", ["1", "first", "0.5"])
+def test_row_names_as_r_writes_them_are_no_column(tmp_path, names):
+    (tmp_path / "a.csv").write_text(f'"a","b"\n"{names}",1.5,2.5\n"x{names}",3.5,\n"y{names}",5.5,6.5\n')
+    recording = read(tmp_path / "a.csv", channels="a")
+    assert recording.X.ravel().tolist() == [1.5, 3.5, 5.5]
+    np.testing.assert_array_equal(recording.variables["b"], [2.5, np.nan, 6.5])
+
+
+def test_a_column_of_labels_that_are_mostly_numbers_is_left_out_where_roles_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("a,v,label\n1,5,1\n2,6,none\n3,7,2\n")
+    recording = read(tmp_path / "a.csv", channels="a", variables="v")
+    assert (recording.channel_names, list(recording.variables)) == (["a"], ["v"])
+    assert read(tmp_path / "a.csv", variables=["v", "label"]).variables["label"].tolist() == ["1", "none", "2"]
 
 
 def test_columns_called_by_numbers_beside_row_numbers_are_a_header(tmp_path):

@@ -89,7 +89,7 @@ def test_the_chosen_dimension_is_ringed():
 
 def test_a_tuning_curve_is_the_mean_in_each_bin():
     rng = np.random.default_rng(0)
-    angle, side = rng.uniform(-360, 720, 4000), rng.choice(["left", "right"], 4000)
+    angle, side = rng.uniform(-180, 540, 4000), rng.choice(["left", "right"], 4000)
     recording = asc.Recording(
         np.cos(np.deg2rad(angle))[:, None] + (side == "right")[:, None], {"angle": angle, "side": side}
     )
@@ -101,6 +101,15 @@ def test_a_tuning_curve_is_the_mean_in_each_bin():
     for bad, match in ((("channel9", "angle"), "no channel"), (("channel0", "agnle"), "no variable")):
         with pytest.raises(ValueError, match=match):
             figures.tuning_curve(recording, *bad)
+
+
+def test_a_tuning_curve_refuses_a_period_of_another_unit():
+    degrees = np.random.default_rng(0).uniform(0, 360, 500)
+    recording = asc.Recording(np.cos(np.deg2rad(degrees))[:, None], {"angle": degrees})
+    with pytest.raises(
+        ValueError, match=r"'angle' runs from .* looks like degrees, and its period is 6\.28.*period=360"
+    ):
+        figures.tuning_curve(recording, "channel0", "angle", period=2 * np.pi)
 
 
 def test_each_draws_into_the_axes_it_is_given(calls):

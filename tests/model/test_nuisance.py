@@ -72,6 +72,19 @@ def test_a_channel_of_the_nuisance_is_not_called_for_what_goes_with_it(maps, dat
     assert called(maps)["x"] == 1 and max(called(maps)[["speed", "hidden"]]) <= 1 / 6
 
 
+@pytest.mark.parametrize("given", [["x"], ["speed"], []])
+def test_nothing_is_called_where_a_variable_of_the_model_is_missing(model, data, given, fair_unique_variance):
+    """What channels owe to the one that is missing would be found in the other, or in the rest."""
+    frame = pd.DataFrame(data.X, columns=data.channel_names)
+    lacking = next(name for name in ("x", "speed") if name not in given)
+    with pytest.warns(UserWarning, match=rf"has no {lacking} .*pass the variables .* no calls, of any space"):
+        maps = model.attribute(asc.Recording(frame, data.variables[given].reset_index(drop=True)))
+    assert np.isfinite(maps.by_space).all() and not maps.tested
+    assert list(maps.untested) == list(reported(model.model_.spaces))
+    with pytest.raises(ValueError, match=rf"no space can be tested: the recording has no {lacking} \(of space"):
+        maps.calls()
+
+
 def test_maps_have_no_column_for_it(model, maps, data):
     shown = ["x", "rest"]
     assert list(maps.by_space["space"].values) == shown

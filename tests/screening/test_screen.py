@@ -181,7 +181,7 @@ def test_epochs_scores_order_and_repetition():
     assert set(range(5)) <= set(called(found, "a")) and set(range(5, 10)) <= set(called(found, "b"))
     assert len(called(found, "a")) <= 6 and 14 not in called(found, "a")
     table = found.calls
-    assert list(table) == ["channel", "space", "score", "ci_low", "ci_high", "p", "q", "called", "question"]
+    assert list(table) == ["channel", "space", "score", "question", "p", "q", "ci_low", "ci_high", "called"]
     assert (table.ci_low <= table.score).all() and (table.score <= table.ci_high).all()
     assert table.score.max() < 1 and table.score[[*range(5), *range(20, 25)]].min() > 0.01  # of those that carry
 
@@ -200,6 +200,16 @@ def test_errors_say_what_is_wrong():
         asc.screen(asc.Recording(X, table), SPACES, q=2)
     with pytest.raises(ValueError, match="no space with variables"):
         asc.screen(asc.Recording(X, table), {"rest": asc.Time(2)})
+
+
+@pytest.mark.parametrize(
+    "kind", [lambda: asc.Follow("h", 2, circular=True), lambda: asc.Regress("h", circular=True)]
+)
+def test_degrees_with_a_period_of_radians_are_refused(kind):
+    X, table = small(600)
+    degrees = table.assign(h=np.linspace(0, 1080, len(table)) % 360)
+    with pytest.raises(ValueError, match=r"space 'compass': variable 'h' .* looks like degrees.*period=360"):
+        asc.screen(asc.Recording(X, degrees), {"compass": kind()})
 
 
 def test_a_response_to_every_onset_is_no_response_to_the_label():

@@ -8,7 +8,7 @@ from scipy import signal
 from ascribo import Discrete, Follow, Recording, screen
 from ascribo.screening.features import earlier, standardise
 from ascribo.screening.questions import Variable
-from ascribo.screening.slow_responses import ask_slowly, slower_channels
+from ascribo.screening.slow_responses import slow_question, slower_channels
 
 STEPS, CHANNELS = 4_000, 20
 FIRST, LAST = np.zeros(STEPS, int), np.full(STEPS, STEPS - 1)
@@ -53,7 +53,7 @@ def test_what_the_step_before_tells_is_taken_from_channels_and_features_alike(in
     channels, a, b, _ = indicator
     made = {name: Variable(each, False, earlier(FIRST, 3), 3, True) for name, each in (("a", a), ("b", b))}
     scores = standardise(channels).astype(np.float32)
-    asked = ask_slowly(made["a"], {"b": made["b"]}, scores, FIRST, LAST)
+    asked = slow_question(made["a"], {"b": made["b"]}, scores, FIRST, LAST)
     np.testing.assert_allclose(asked.channels.std(0), 1, rtol=1e-3)
     rows = np.arange(100, 200)
     now, before = asked._columns(rows).x, asked._columns(rows - 1).x

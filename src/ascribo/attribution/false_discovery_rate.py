@@ -126,15 +126,14 @@ def missing_variables(spaces: Mapping[str, Space], variables: Collection[str]) -
 def reasons_without_test(spaces: Mapping[str, Space], variables: Collection[str]) -> dict[str, str]:
     """Spaces whose scores cannot be tested because a recording lacks variables, and why.
 
-    A space whose own variables are missing is scored by its embedding, which may tell of other spaces. A space that
-    follows time is tested for what it adds to all variables: if some are missing, what a channel owes to these may
-    be found in it.
+    Every space is tested for what it adds to all others, nuisances too. If a variable of any space is missing, what
+    channels owe to it is found in those that go with it: with a correlation of 0.7 up to half of the calls were
+    false. So no space has a test then.
 
     >>> from ascribo import Follow, Time
     >>> spaces = {"place": Follow(["x", "y"], 2), "speed": Follow("v", 1), "rest": Time(2)}
-    >>> list(reasons_without_test(spaces, ["x", "v"]))
-    ['place', 'rest']
+    >>> list(reasons_without_test(spaces, ["x", "v"])), list(reasons_without_test(spaces, ["x", "y", "v"]))
+    (['place', 'speed', 'rest'], [])
     """
     why = missing_variables(spaces, variables)
-    known = {name: set(spaces[name].variables) <= set(variables) for name in reported(spaces)}
-    return {name: why for name in known if why and (spaces[name].follows_time or not known[name])}
+    return dict.fromkeys(reported(spaces), why) if why else {}

@@ -168,9 +168,9 @@ class AttributionMaps:
 
         Columns: channel, space, score (the share of the channel's variance that only the space explains; of
         variables that change, by what is new in them), level (the share that the values of the space explain, which
-        is not tested), p (that the space adds nothing), q (p adjusted by the method of Benjamini and Hochberg
-        1995), ci_low and ci_high (95%), called, note (why nothing was tested, or which `notes` there are about the
-        space). Spaces with variables have the test of `ascribo.screen`. Only for method="unique_variance". Spaces
+        is not tested), note (why nothing was tested, or which `notes` there are about the space), p (that the space
+        adds nothing), q (p adjusted by the method of Benjamini and Hochberg 1995), ci_low and ci_high (95%),
+        called. Spaces with variables have the test of `ascribo.screen`. Only for method="unique_variance". Spaces
         without a map and `undecided` ones have no p and are not called. Spaces that cannot be tested (`untested`)
         are left out; if there are no others, this is an error.
         """
@@ -188,15 +188,14 @@ class AttributionMaps:
             own = [self.level.sel(space=name).values for name in self.tested]
             table.insert(3, "level", np.concatenate(own))
         reasons = {**{name: ", ".join(own) for name, own in self.notes.items()}, **self.undecided, **self.refused}
-        place = list(table.columns).index("called") + 1
-        table.insert(place, "note", [reasons.get(name, "") for name in table["space"]])
+        table.insert(list(table.columns).index("p"), "note", [reasons.get(name, "") for name in table["space"]])
         return table
 
     @property
     def tested(self) -> list[str]:
         """The spaces that `calls` has rows of."""
-        arrays = [array for array in (self.blocks, self.tests) if array is not None]
-        there = {name for array in arrays for name in array["space"].values.tolist()}
+        tested = [array for array in (self.blocks, self.tests) if array is not None]
+        there = {name for array in tested for name in array["space"].values.tolist()}
         return [name for name in self.by_space["space"].values.tolist() if name in there - {*self.untested}]
 
     def _call_space(self, space: str, q: float) -> pd.DataFrame:
@@ -240,7 +239,7 @@ class AttributionMaps:
             elif values.isna().any():
                 values = values.to_numpy(float, na_value=np.nan)
             coords[f"unit_{name}" if name in TAKEN else str(name)] = ("channel", np.asarray(values))
-        arrays = {
+        labelled = {
             part: None if (value := getattr(self, part)) is None else value.assign_coords(coords)
             for part in ("by_space", "by_dimension", "blocks", "level", "tests")
         }
@@ -248,7 +247,7 @@ class AttributionMaps:
         if parts is not None:
             whole = parts.only_at
             parts = replace(parts, only_at=lambda index: whole(index).with_units(units))
-        return replace(self, **arrays, parts=parts)
+        return replace(self, **labelled, parts=parts)
 
     def where(self, condition: ArrayLike) -> AttributionMaps:
         """The maps of the time steps at which a condition holds, for example maps.where(speed > 5).

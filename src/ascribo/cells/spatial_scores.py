@@ -58,9 +58,9 @@ def rate_maps(
     [1, 1]
     """
     kept, values, names = _known(recording, variables, (1, 2))
-    bin_of, edges = assign_bins(values, bins)
+    bin_numbers, edges = assign_bins(values, bins)
     shape = (bins,) * len(names)
-    weights = Binned(bin_of, bins ** len(names))
+    weights = Binned(bin_numbers, bins ** len(names))
     maps = smooth_maps(weights.sums(recording.X[kept]), weights.counts, shape, smooth)
     centres = {name: (own[1:] + own[:-1]) / 2 for name, own in zip(names, edges, strict=True)}
     return xr.DataArray(
@@ -95,11 +95,11 @@ def spatial_information(
     1   0.00  0.67
     """
     kept, values, names = _known(recording, variables, (1, 2))
-    bin_of, _ = assign_bins(values, bins)
+    bin_numbers, _ = assign_bins(values, bins)
     X, shape = _raised(recording.X[kept]), (bins,) * len(names)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = Binned(np.roll(bin_of, shift), bins ** len(names))
+        weights = Binned(np.roll(bin_numbers, shift), bins ** len(names))
         return _information(smooth_maps(weights.sums(X), weights.counts, shape, smooth), weights.counts)
 
     return _test_by_shifts(recording, X, score, kept, shuffles, min_shift, seed)
@@ -131,10 +131,10 @@ def grid_score(
     (True, 0.05)
     """
     kept, values, _ = _known(recording, variables, (2,))
-    bin_of, _ = assign_bins(values, bins)
+    bin_numbers, _ = assign_bins(values, bins)
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = Binned(np.roll(bin_of, shift), bins**2)
+        weights = Binned(np.roll(bin_numbers, shift), bins**2)
         return score_grids(smooth_maps(weights.sums(X), weights.counts, (bins, bins), smooth))
 
     return _test_by_shifts(recording, recording.X[kept], score, kept, shuffles, min_shift, seed)
@@ -166,12 +166,12 @@ def head_direction_score(
     """
     kept, values, _ = _known(recording, [variable], (1,))
     check_period(variable, values[:, 0], period)
-    bin_of = np.minimum((values[:, 0] / period % 1 * bins).astype(np.int64), bins - 1)
+    bin_numbers = np.minimum((values[:, 0] / period % 1 * bins).astype(np.int64), bins - 1)
     circle = np.exp(2j * np.pi * (np.arange(bins) + 0.5) / bins)
     X = _raised(recording.X[kept])
 
     def score(X: np.ndarray, shift: int) -> np.ndarray:
-        weights = Binned(np.roll(bin_of, shift), bins)
+        weights = Binned(np.roll(bin_numbers, shift), bins)
         curve = weights.sums(X) / np.maximum(weights.counts, 1)
         total = curve.sum(1)
         return np.abs(curve @ circle) / np.where(total > 0, total, np.nan)
@@ -245,8 +245,8 @@ def cell_scores(
     if speed is not None:
         asked["speed"] = lambda **o: speed_score(recording, speed, **o)
     table = pd.DataFrame({"channel": recording.channel_names})
-    for name, ask in asked.items():
-        found = ask(shuffles=shuffles, min_shift=min_shift, seed=seed)
+    for name, score in asked.items():
+        found = score(shuffles=shuffles, min_shift=min_shift, seed=seed)
         table[name], table[f"{name}_p"] = found["score"], found["p"]
     return table
 
@@ -254,12 +254,12 @@ def cell_scores(
 class Binned:
     """Time steps sorted by bin: a sum over a bin is then a sum over neighbours, which is fast for many channels.
 
-    bin_of : (time,) number of the bin of each time step. bins : how many there are.
+    bin_numbers : (time,) number of the bin of each time step. bins : how many there are.
     """
 
-    def __init__(self, bin_of: np.ndarray, bins: int):
-        self.order = np.argsort(bin_of, kind="stable")
-        self.counts = np.bincount(bin_of, minlength=bins).astype(float)
+    def __init__(self, bin_numbers: np.ndarray, bins: int):
+        self.order = np.argsort(bin_numbers, kind="stable")
+        self.counts = np.bincount(bin_numbers, minlength=bins).astype(float)
         self.used = np.flatnonzero(self.counts)
         self.starts = np.r_[0, np.cumsum(self.counts[self.used]).astype(int)[:-1]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.formats.timed_series import samples_recording
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
-from ..screening import ask_spaces
+from ..screening import screen_spaces
 from ..spaces.base import Space
 
 __all__ = ["average_in_bins", "propose_bin_size"]
@@ -64,7 +64,7 @@ def propose_bin_size(
             return None
         try:
             longer = average_in_bins(recording, Treatment(bin_size=factor * step))
-            answers = ask_spaces(longer, known)
+            answers = screen_spaces(longer, known)
         except ValueError:  # too short for it
             return None
         decided = [test.space for test in answers if test.space in undecided and not test.why_refused]

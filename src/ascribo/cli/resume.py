@@ -14,7 +14,7 @@ from pathlib import Path
 from ..support.progress import say
 from .kept_command import kept_command
 from .options import parser
-from .sweep import output_of, read_config
+from .sweep import output_folder, read_config
 
 __all__ = ["resume"]
 
@@ -52,7 +52,7 @@ def _what_to_do(folder: Path) -> str:
 def _target(given: Namespace) -> Path:
     """Where the command was to write when it was typed."""
     if given.command == "sweep":
-        return output_of(Path(given.config), read_config(Path(given.config)), given.out).resolve()
+        return output_folder(Path(given.config), read_config(Path(given.config)), given.out).resolve()
     return Path(given.out).resolve()
 
 

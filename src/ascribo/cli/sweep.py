@@ -35,7 +35,7 @@ from .kept_command import forget_command, keep_command
 from .output import print_line, print_table
 from .spaces import build_spaces, options
 
-__all__ = ["output_of", "read_config", "sweep"]
+__all__ = ["output_folder", "read_config", "sweep"]
 
 PARTS = ("sessions", "out", "read", "spaces", "settings", "grid")
 OURS = ("spaces", "checkpoint", "progress", "n_jobs")
@@ -57,7 +57,7 @@ def sweep(
     It is kept until all cells are done: some may have failed, or the machines that computed them may be gone.
     """
     given, here = read_config(Path(config)), Path(config).absolute().parent
-    folder = check_writable(output_of(Path(config), given, out))
+    folder = check_writable(output_folder(Path(config), given, out))
     model = _model(given)
     state = folder / ".checkpoint"
     with only_writer(folder):  # another sweep that is at work keeps its own
@@ -104,7 +104,7 @@ def _changed(file: Path) -> int | None:
     return file.stat().st_mtime_ns if file.exists() else None
 
 
-def output_of(config: Path, given: Mapping[str, Any], out: str | None) -> Path:
+def output_folder(config: Path, given: Mapping[str, Any], out: str | None) -> Path:
     """The folder of the sweep. given : what the file says. out : as it was typed, if it was."""
     return Path(out) if out is not None else config.absolute().parent / given["out"]
 

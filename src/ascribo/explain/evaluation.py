@@ -14,6 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ..support.array_shapes import Array, Num, shaped
 from .encoders import Encoder, Values, as_inputs, evaluation_mode, find_device, represent
 
 __all__ = [
@@ -47,9 +48,10 @@ def mask_features(X: Any, scores: Values, size: int, baseline: float | Values = 
     return masked.numpy() if isinstance(X, np.ndarray) else masked
 
 
+@shaped
 def latent_shift(
     encoder: Encoder,
-    X: Tensor | np.ndarray,
+    X: Num[Tensor, "example ..."] | Num[Array, "example ..."],
     scores: Values,
     sizes: Sequence[int],
     *,

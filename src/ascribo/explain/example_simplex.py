@@ -17,6 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..support.array_shapes import Float, shaped
+
 __all__ = ["simplex_weights"]
 
 LIFT = 3e-4
@@ -27,7 +29,10 @@ TOLERANCE = 1e-14
 """How much nearer an example must promise to be, relative to the largest squared distance, to be taken in."""
 
 
-def simplex_weights(targets: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
+@shaped
+def simplex_weights(
+    targets: Float[Tensor, "target dim"], corpus: Float[Tensor, "corpus dim"]
+) -> tuple[Float[Tensor, "target corpus"], Float[Tensor, " target"]]:
     """Weights (target, corpus) of the mixture nearest to each target (target, dim), and its distance (target,).
 
     corpus : (corpus, dim). Both results are float64.
@@ -43,7 +48,10 @@ def simplex_weights(targets: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([weights for weights, _ in parts]), torch.cat([distance for _, distance in parts])
 
 
-def _solve(h: Tensor, corpus: Tensor) -> tuple[Tensor, Tensor]:
+@shaped
+def _solve(
+    h: Float[Tensor, "target dim"], corpus: Float[Tensor, "corpus dim"]
+) -> tuple[Float[Tensor, "target corpus"], Float[Tensor, " target"]]:
     """The same for a chunk of targets."""
     tests, examples = len(h), len(corpus)
     h, corpus = h - corpus.mean(0), corpus - corpus.mean(0)

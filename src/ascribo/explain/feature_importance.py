@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ..data.recording import Recording
 from ..model.fitted import FittedModel
 from ..model.input_checks import check_same_channels
+from ..support.array_shapes import Array, Float, Num, shaped
 from ..support.names import check_options, suggest
 from . import feature_methods as own
 from .encoders import (
@@ -190,14 +191,15 @@ def features(
     return _labelled(values, module, recording, chosen, unit, method)
 
 
+@shaped
 def completeness_residual(
     encoder: Encoder,
-    X: Tensor | np.ndarray,
+    X: Num[Tensor, "example ..."] | Num[Array, "example ..."],
     scores: Values,
     *,
     baseline: Baseline = None,
     inner_product: Values | None = None,
-) -> np.ndarray:
+) -> Float[Array, " example"]:
     """How far label-free scores are from adding up to ‖f(x)‖² - ⟨f(x), f(x̄)⟩, as a share of ‖f(x)‖².
 
     For scores of a complete method ("integrated_gradients", "gradient_shap", "deeplift") of one encoder and the

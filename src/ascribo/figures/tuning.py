@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..data.recording import Recording
 from ..data.standardised_channels import time_chunks
+from ..support.circle import check_period
 from .style import FAINT, PALETTE, SEQUENTIAL, colorbar, new_axes, sequential, tidy
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def tuning_curve(
     A curve that is not the same in both halves is mostly noise. Labels have a point each. Bins with less than a
     twentieth of an even share of time are left out: the mean of a few time steps would look like a peak.
 
-    bins : along the variable. period : of a circular variable, its full turn.
+    bins : along the variable. period : of a circular variable, its full turn, in the unit of the variable.
 
     Examples
     --------
@@ -58,6 +59,8 @@ def tuning_curve(
     ax = new_axes(ax, (3.2, 2.4))
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if numeric:
+        if period:
+            check_period(variable, column.to_numpy(float), period)
         values = column.to_numpy(float) % period if period else column.to_numpy(float)
         low, high = (0.0, period) if period else (np.nanmin(values), np.nanmax(values))
         edges = np.linspace(low, high, bins + 1)

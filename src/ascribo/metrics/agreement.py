@@ -23,12 +23,12 @@ def means_by_label(
 
     Arguments as of `consistency_by_label`.
     """
-    arrays, tables = [], []
+    checked, tables = [], []
     for (name, z), label in zip(embeddings.items(), labels, strict=True):
-        arrays.append(check_embedding(z, name))
+        checked.append(check_embedding(z, name))
         tables.append(pd.DataFrame(np.asarray(label)))
-        if len(arrays[-1]) != len(tables[-1]):
-            raise ValueError(f"embedding {name!r} has {len(arrays[-1])} time steps, its labels {len(tables[-1])}.")
+        if len(checked[-1]) != len(tables[-1]):
+            raise ValueError(f"embedding {name!r} has {len(checked[-1])} time steps, its labels {len(tables[-1])}.")
     if len({table.shape[1] for table in tables}) > 1:
         raise ValueError(
             f"labels with {[t.shape[1] for t in tables]} variables: expected the same ones everywhere."
@@ -38,18 +38,19 @@ def means_by_label(
     stacked = pd.concat(tables, ignore_index=True)
     # steps whose labels are missing belong to no bin
     codes = stacked.groupby(list(stacked.columns)).ngroup().fillna(-1).to_numpy(dtype=int)
-    parts = np.split(codes, np.cumsum([len(z) for z in arrays])[:-1])
+    parts = np.split(codes, np.cumsum([len(z) for z in checked])[:-1])
     counts = np.stack([np.bincount(part[part >= 0], minlength=codes.max() + 1) for part in parts])
     shared = (counts >= least).all(0)
     means = {}
-    for name, z, part, count in zip(embeddings, arrays, parts, counts, strict=True):
+    for name, z, part, count in zip(embeddings, checked, parts, counts, strict=True):
         total = np.zeros((len(count), z.shape[1]))
         np.add.at(total, part[part >= 0], z[part >= 0])
         means[name] = total[shared] / count[shared, None]
     return means
 
 
-def check_embedding(z: Any, name: Any) -> np.ndarray:
+@shaped
+def check_embedding(z: Any, name: Any) -> Float[Array, "time dim"]:
     """An embedding (time, dim) in float64, all of it finite. name : of the embedding, in messages."""
     values = np.asarray(z, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -79,7 +80,8 @@ def _basis(z: np.ndarray) -> np.ndarray:
     return u[:, spread > max(DEAD * spread[0], 1e-12)]
 
 
-def mean_over_pairs(matrix: np.ndarray) -> float:
+@shaped
+def mean_over_pairs(matrix: Float[Array, "n n"]) -> float:
     """Mean over pairs of different models."""
     return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..support.array_shapes import Array, Float, shaped
+
 __all__ = ["bootstrap_interval", "bootstrap_interval_of_pairs"]
 
 VALUES_AT_ONCE = 10_000_000
@@ -67,8 +69,9 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
+@shaped
 def bootstrap_interval_of_pairs(
-    matrix: np.ndarray, draws: int = 1000, level: float = 0.95, seed: int = 0
+    matrix: Float[Array, "n n"], draws: int = 1000, level: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
     """Percentile interval of the mean over all pairs of different models, when models are drawn again, not pairs.
 

@@ -20,6 +20,7 @@ from ..data.arrays import ArrayLike
 from ..data.recording import Recording
 from ..data.row_labels import find_labels
 from ..data.validation import as_table
+from ..support.array_shapes import Array, Float, shaped
 from ..support.circle import check_period, short_way
 
 __all__ = ["decode_variables", "time_folds"]
@@ -226,7 +227,8 @@ def _empty() -> dict[str, float]:
     return {**dict.fromkeys(COLUMNS[2:-1], np.nan), "steps": 0}
 
 
-def _encode(values: np.ndarray, period: np.ndarray) -> np.ndarray:
+@shaped
+def _encode(values: Float[Array, "time k"], period: Float[Array, " k"]) -> Float[Array, "time _"]:
     """Numbers as they are, angles as cosine and sine: (time, k) -> (time, k')."""
     columns = []
     for column, turn in zip(values.T, period, strict=True):
@@ -235,7 +237,8 @@ def _encode(values: np.ndarray, period: np.ndarray) -> np.ndarray:
     return np.stack(columns, 1)
 
 
-def _decode(goal: np.ndarray, period: np.ndarray) -> np.ndarray:
+@shaped
+def _decode(goal: Float[Array, "n _"], period: Float[Array, " k"]) -> Float[Array, "n k"]:
     """The way back: (n, k') -> (n, k)."""
     columns, at = [], 0
     for turn in period:
@@ -247,6 +250,9 @@ def _decode(goal: np.ndarray, period: np.ndarray) -> np.ndarray:
     return np.stack(columns, 1)
 
 
-def _distance(found: np.ndarray, values: np.ndarray, period: np.ndarray) -> np.ndarray:
+@shaped
+def _distance(
+    found: Float[Array, "n k"], values: Float[Array, "n k"], period: Float[Array, " k"]
+) -> Float[Array, " n"]:
     """Euclidean distance of each row, angles the short way round: (n,)."""
     return np.linalg.norm(short_way(found - values, period), axis=1)

@@ -21,6 +21,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mutual_info_score
 from sklearn.svm import LinearSVC
 
+from ..support.array_shapes import Array, Float, Int, Num, shaped
+
 __all__ = [
     "DCI",
     "beta_vae_score",
@@ -200,9 +202,10 @@ def sap_score(codes: npt.ArrayLike, factors: npt.ArrayLike, train: int | None = 
     return float((best[0] - best[1]).mean())
 
 
+@shaped
 def _pair_points(
     encode: Encode, sizes: Sequence[int], count: int, batch: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Float[Array, "count dimension"], Int[Array, " count"]]:
     """Points (count, dimension) of the BetaVAE score, and which factor was shared."""
     kept = rng.integers(len(sizes), size=count)
     points = []
@@ -215,13 +218,17 @@ def _pair_points(
     return np.concatenate(points), kept
 
 
-def _information(codes: np.ndarray, factors: np.ndarray, bins: int) -> np.ndarray:
+@shaped
+def _information(
+    codes: Float[Array, "n dimension"], factors: Num[Array, "n factor"], bins: int
+) -> Float[Array, "dimension factor"]:
     """Mutual information (dimension, factor) in nats, of codes in bins of equal width."""
     cut = [np.digitize(column, np.histogram(column, bins)[1][:-1]) for column in codes.T]
     return np.array([[mutual_info_score(one, other) for other in factors.T] for one in cut])
 
 
-def _weighted_purity(importance: np.ndarray) -> float:
+@shaped
+def _weighted_purity(importance: Float[Array, "row column"]) -> float:
     """1 - entropy of each row of an importance matrix, its entries as shares; rows weigh as much as they hold."""
     total = importance.sum(1)
     if importance.sum() == 0:
@@ -231,11 +238,13 @@ def _weighted_purity(importance: np.ndarray) -> float:
     return float((purity * total / total.sum()).sum())
 
 
-def _factors(rng: np.random.Generator, sizes: Sequence[int], count: int) -> np.ndarray:
+@shaped
+def _factors(rng: np.random.Generator, sizes: Sequence[int], count: int) -> Int[Array, "{count} factor"]:
     return np.column_stack([rng.integers(size, size=count) for size in sizes])
 
 
-def _encode(encode: Encode, factors: np.ndarray) -> np.ndarray:
+@shaped
+def _encode(encode: Encode, factors: Int[Array, "n factor"]) -> Float[Array, "n dimension"]:
     codes = np.asarray(encode(factors), dtype=np.float64)
     if codes.ndim != 2 or len(codes) != len(factors) or not np.isfinite(codes).all():
         raise ValueError(
@@ -263,7 +272,10 @@ def _check_sizes(sizes: Sequence[int]) -> None:
         raise ValueError(f"sizes={list(sizes)}: expected two or more factors of at least two values each.")
 
 
-def _check(codes: npt.ArrayLike, factors: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+@shaped
+def _check(
+    codes: npt.ArrayLike, factors: npt.ArrayLike
+) -> tuple[Float[Array, "n dimension"], Num[Array, "n factor"]]:
     values, truth = np.asarray(codes, dtype=np.float64), np.asarray(factors)
     if values.ndim != 2 or truth.ndim != 2 or len(values) != len(truth) or not np.isfinite(values).all():
         raise ValueError(

@@ -13,6 +13,8 @@ from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
+from ..support.array_shapes import Array, Float, Int, shaped
+
 __all__ = [
     "MatchedCorrelation",
     "held_out_r2",
@@ -37,7 +39,10 @@ def held_out_r2(embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: float = 0
     return float(np.mean(1 - np.square(left).sum(0) / np.square(truth).sum(0)))
 
 
-def missed_directions(embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: float = 0.5) -> np.ndarray:
+@shaped
+def missed_directions(
+    embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: float = 0.5
+) -> Float[Array, " latent"]:
     """Share of the variance of the latents that an affine map of the embedding misses, direction by direction,
     (a,), the most missed first.
 
@@ -54,7 +59,10 @@ def missed_directions(embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: flo
     return np.maximum(shares[::-1], 0.0)  # rounding may leave less than nothing
 
 
-def _residuals(embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: float) -> tuple[np.ndarray, np.ndarray]:
+@shaped
+def _residuals(
+    embedding: npt.ArrayLike, latents: npt.ArrayLike, fit: float
+) -> tuple[Float[Array, "scored latent"], Float[Array, "scored latent"]]:
     """What the affine map leaves of the latents on samples that it was not fitted to, and those latents less their
     mean: (n, a) each."""
     inputs, targets = _pair(embedding, latents)
@@ -82,8 +90,8 @@ class MatchedCorrelation(NamedTuple):
     ([0, 1], [-1.0, -1.0])
     """
 
-    dimension: np.ndarray
-    correlation: np.ndarray
+    dimension: Int[Array, " latent"]
+    correlation: Float[Array, " latent"]
 
 
 def match_latents(
@@ -128,14 +136,18 @@ def mean_correlation_coefficient(
     return float(np.abs(match_latents(embedding, latents, correlation).correlation).mean())
 
 
-def _standard(values: np.ndarray) -> np.ndarray:
+@shaped
+def _standard(values: Float[Array, "sample column"]) -> Float[Array, "sample column"]:
     """Mean 0 and variance 1 by column; a constant column becomes 0."""
     centred = values - values.mean(0)
     spread = centred.std(0)
     return centred / np.where(spread > 0, spread, 1)
 
 
-def _pair(embedding: npt.ArrayLike, latents: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+@shaped
+def _pair(
+    embedding: npt.ArrayLike, latents: npt.ArrayLike
+) -> tuple[Float[Array, "sample dimension"], Float[Array, "sample latent"]]:
     inputs, targets = np.asarray(embedding, dtype=np.float64), np.asarray(latents, dtype=np.float64)
     for name, values in {"embedding": inputs, "latents": targets}.items():
         if values.ndim != 2 or not np.isfinite(values).all():

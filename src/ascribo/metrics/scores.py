@@ -7,6 +7,8 @@ import numpy.typing as npt
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
+from ..support.array_shapes import Array, Bool, Float, Num, shaped
+
 __all__ = ["auroc", "linear_r2"]
 
 
@@ -24,7 +26,12 @@ def auroc(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
             f"the truth is {'always' if true.all() else 'never'} true over {len(true)} channels: an ROC curve "
             "needs channels of both kinds."
         )
-    return float(roc_auc_score(true, given))
+    return _area_under_roc(given, true)
+
+
+@shaped
+def _area_under_roc(scores: Float[Array, " channel"], truth: Bool[Array, " channel"]) -> float:
+    return float(roc_auc_score(truth, scores))
 
 
 def linear_r2(inputs: npt.ArrayLike, targets: npt.ArrayLike) -> float:
@@ -34,5 +41,9 @@ def linear_r2(inputs: npt.ArrayLike, targets: npt.ArrayLike) -> float:
     >>> round(linear_r2(x, x @ [[1.0, 2.0], [0.0, 1.0]] + 3), 6)
     1.0
     """
-    inputs, targets = np.asarray(inputs), np.asarray(targets)
+    return _affine_r2(np.asarray(inputs), np.asarray(targets))
+
+
+@shaped
+def _affine_r2(inputs: Num[Array, "time a"], targets: Num[Array, "time b"]) -> float:
     return float(LinearRegression().fit(inputs, targets).score(inputs, targets))

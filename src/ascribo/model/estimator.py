@@ -328,7 +328,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         ----------
         X : (time, channel) or `Recording`, as a rule the one the model was fitted to.
         y : (time, variable), the variables, if X is not a recording that has them. The unique variance uses them
-            where the model's spaces name them. Without them there are scores, but no calls.
+            where the model's spaces name them. If any of them is missing there are scores, but no calls.
         method : "unique_variance" (the default, with a test of which channels carry what: `maps.calls()`),
             "generative_gradient" (the decoder's Jacobian), "tangent", the papers' "inverted_neuron_gradient"
             (pseudo-inverse of the encoder's Jacobian), one that they compare with ("neuron_gradient",
@@ -344,8 +344,8 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
         model = self.model_.to(resolve_device(self.device))
         if chosen.tested and (lacking := missing_variables(model.spaces, recording.variables)):
             warnings.warn(
-                f"{lacking}. Spaces that need them have scores but no calls; calls for others are right only if "
-                "their variables do not go with those that are missing.",
+                f"{lacking}. Until then there are scores but no calls, of any space: what channels owe to a "
+                "missing variable is found in others that go with it.",
                 stacklevel=3,
             )
         known = {

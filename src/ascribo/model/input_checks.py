@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..data.containers import as_recording
 from ..data.preprocessing import Treatment
 from ..data.recording import Recording
-from ..spaces.base import Space, reported
+from ..spaces.base import Space, check_values, reported
 from ..spaces.kinds.follow import Follow
 from ..spaces.kinds.time import Time
-from ..support.circle import check_period
 from ..support.memory import parse_memory
 from ..support.names import plural, suggest
 from ..training.penalty_weight import as_schedule
@@ -120,12 +119,7 @@ def _check_variable(name: str, space: Space, variable: str, variables: pd.DataFr
             raise ValueError(f"space {name!r} needs variable {variable!r}, but no variables (y) were given.")
         raise ValueError(f"space {name!r}: no variable called {variable!r}{suggest(variable, variables)}")
     column = pd.Series(variables[variable])
-    try:
-        space.check_variable(variable, column)
-        if period := dict(zip(space.variables, space.periods, strict=True))[variable]:
-            check_period(variable, column.to_numpy(dtype=float), period)
-    except ValueError as error:
-        raise ValueError(f"space {name!r}: {error}") from error
+    check_values(name, space, variable, column)
     known = column.dropna()
     first = known.iloc[:1].tolist()
     if not first or bool((known == first[0]).all()):

@@ -77,7 +77,7 @@ def gather(
             return _pictures(model, recording, maps, calls, variables, rows, consensus)
 
     # of a large recording both take seconds
-    (problems, print_of), (facts, arrays) = side_by_side(look, draw)
+    (problems, data_fingerprint), (facts, arrays) = side_by_side(look, draw)
     of_spaces = [_space(name, spaces[name], model, maps, calls, recording) for name in names]
     for space in of_spaces:
         space["answer"] = answer(space, maps.by_space.sizes["channel"], q)
@@ -106,11 +106,11 @@ def gather(
         "seeds": model.model_.seeds,
         "shift": None if shift is None else shift.to_dict("records"),
         "spent": getattr(model, "spent_", None),
-        "methods": methods_paragraph(model, recording, maps, q=q, print_of=print_of),
+        "methods": methods_paragraph(model, recording, maps, q=q, data_fingerprint=data_fingerprint),
         "references": REFERENCES,
         "code": reproduce_code(model, maps),
         "versions": versions(),
-        "fingerprint": print_of,
+        "fingerprint": data_fingerprint,
     }
     facts["spaces"] = [_brief(space) for space in of_spaces]
     facts |= {"method": maps.method, "shift": None if shift is None else _shift(shift)}

@@ -66,9 +66,9 @@ def versions() -> dict[str, str]:
 
 
 def methods_paragraph(
-    model: ContrastiveEmbedding, recording: Recording, maps: AttributionMaps, *, q: float, print_of: str
+    model: ContrastiveEmbedding, recording: Recording, maps: AttributionMaps, *, q: float, data_fingerprint: str
 ) -> str:
-    """What was done, ready to paste. print_of : the fingerprint of the recording."""
+    """What was done, ready to paste. data_fingerprint : the fingerprint of the recording."""
     spaces = model.model_.spaces
     steps = np.unique((getattr(model, "spent_", None) and model.spent_["steps"]) or [model.history_.sizes["step"]])
     taken = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
@@ -116,7 +116,7 @@ def methods_paragraph(
         )
     else:
         parts.append(f"Attribution maps were computed by the method {maps.method.replace('_', ' ')}.")
-    parts.append(f"The data have the SHA-256 fingerprint {print_of}.")
+    parts.append(f"The data have the SHA-256 fingerprint {data_fingerprint}.")
     return " ".join(parts)
 
 

@@ -11,7 +11,7 @@ from ..attribution.maps import AttributionMaps
 from ..attribution.unique_variance.maps import known_spaces
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
-from ..screening import ask_spaces
+from ..screening import screen_spaces
 
 __all__ = ["scores_in_blocks"]
 
@@ -55,7 +55,9 @@ def _from_file(
     if maps.tests is not None:
         spaces = model.model_.spaces
         parts = _rows(edges, length, max(SHORTEST, MOST_ROWS[True] // count))
-        for test in ask_spaces(recording, {name: spaces[name] for name in known_spaces(model.model_, recording)}):
+        for test in screen_spaces(
+            recording, {name: spaces[name] for name in known_spaces(model.model_, recording)}
+        ):
             if test.space in names:
                 out[names.index(test.space)] = np.stack([_mean(test.at(rows)) for rows in parts], -1)
     return out, edges

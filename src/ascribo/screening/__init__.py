@@ -21,6 +21,6 @@ A space follows variables that were measured: what nobody measured needs a model
 from .diagnostics import Note
 from .screen import Screening, screen
 from .space_result import SpaceTest
-from .space_tests import ask_spaces
+from .space_tests import screen_spaces
 
-__all__ = ["Note", "Screening", "SpaceTest", "ask_spaces", "screen"]
+__all__ = ["Note", "Screening", "SpaceTest", "screen", "screen_spaces"]

@@ -52,14 +52,14 @@ def late_lags(
     gains = now - np.stack([errors(lag) for lag in LAGS])  # (lag, block, channel)
     best = gains.mean(1).argmax(0)
 
-    def new_then(k: int) -> np.ndarray:
+    def gain_over_earlier(k: int) -> np.ndarray:
         """What the value at a lag tells beyond the value before it: (block, channel)."""
         before = LAGS[k] + variable.lag
         return errors(before) - errors(before, LAGS[k])
 
     late = _p(gains[best, :, np.arange(gains.shape[2])].T) * gains.shape[0] * gains.shape[2] < SURE
     for k in np.unique(best[late]):
-        late &= (best != k) | (_p(new_then(k)) < SURE)
+        late &= (best != k) | (_p(gain_over_earlier(k)) < SURE)
     tuned = _p(none - now) < SURE
     lags = np.array(LAGS)[best[late]]
     if len(lags) and len(lags) >= FEW * np.count_nonzero(tuned | late):
@@ -71,7 +71,7 @@ def late_lags(
         return (), 0
     together = _together(gains[:, :, some])
     k = int(together.mean(1).argmax())
-    if _p(together[k]) * len(LAGS) < SURE and _p(_together(new_then(k)[:, some])) < SURE:
+    if _p(together[k]) * len(LAGS) < SURE and _p(_together(gain_over_earlier(k)[:, some])) < SURE:
         return (LAGS[k],), int(np.count_nonzero(some))
     return (), 0
 

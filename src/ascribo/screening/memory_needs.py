@@ -15,7 +15,7 @@ LABELS = 40
 
 
 def screening_needs(recording: Recording, spaces: Mapping[str, Space]) -> int:
-    """Bytes that `ask_spaces` takes for spaces with variables, one space after the other.
+    """Bytes that `screen_spaces` takes for spaces with variables, one space after the other.
 
     Counted: the channels and their normal scores (8 bytes an entry), what is kept of each space for its scores
     over time (6 bytes an entry), and some hundred columns of features and of noise (measured: 1.2 to 2.4 times less

@@ -82,7 +82,7 @@ class Variable:
     wanders: bool = False
     late: tuple[int, ...] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
-    _knots_of: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
+    _knots_by_number: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
         """The values, or as many random mixtures of them as `most` if there are more."""
@@ -91,7 +91,7 @@ class Variable:
         mix = np.random.default_rng(5).standard_normal((self.values.shape[1], most))
         return self.values @ (mix / np.sqrt(self.values.shape[1]))
 
-    def told_of(self, first: np.ndarray, most: int) -> np.ndarray:
+    def with_late_values(self, first: np.ndarray, most: int) -> np.ndarray:
         """The values, or mixtures of them, and those before that channels respond to late: (time, columns)."""
         own = self.narrow(most)
         return np.concatenate([own, *(own[earlier(first, lag)] for lag in self.late)], axis=1)
@@ -107,10 +107,10 @@ class Variable:
 
     def _knots(self, number: int) -> list[np.ndarray]:
         """So many quantiles of each column, or fewer where they are the same."""
-        if number not in self._knots_of:
+        if number not in self._knots_by_number:
             few = np.linspace(0, 240, number).astype(int)
-            self._knots_of[number] = [np.unique(each[few]) for each in self._quantiles.T]
-        return self._knots_of[number]
+            self._knots_by_number[number] = [np.unique(each[few]) for each in self._quantiles.T]
+        return self._knots_by_number[number]
 
     def functions(self, rows: np.ndarray, count: int, high: float = 6.0) -> np.ndarray:
         """Smooth features of the values at some time steps: themselves and waves of them, or the labels."""

@@ -12,13 +12,13 @@ from scipy import stats
 
 from ..data.containers import as_recording
 from ..data.recording import Recording
-from ..spaces.base import Space
+from ..spaces.base import Space, check_values
 from ..support.memory import memory_budget, require_memory
 from ..support.names import suggest
 from .diagnostics import Note
 from .memory_needs import screening_needs
 from .space_result import SpaceTest
-from .space_tests import FLIPS, ask_spaces
+from .space_tests import FLIPS, screen_spaces
 
 __all__ = ["Screening", "screen"]
 
@@ -28,9 +28,9 @@ class Screening:
     """The answer of `screen`.
 
     calls : a row per channel and space. score is the share of the channel's variance (of its ranks, as normal
-        scores) that the asked part of the space explains and nothing else does, with a 95% interval; p, q and
-        `called` are those of the test; `question` is "innovation", "level" or "none" (refused, and a note says
-        why).
+        scores) that the asked part of the space explains and nothing else does, ci_low and ci_high its 95%
+        interval; p, q and `called` are those of the test; `question` is "innovation", "level" or "none" (refused,
+        and a note says why).
     notes : diagnostics (`Note`), each with what to do.
     q : the false discovery rate within each space.
     """
@@ -85,7 +85,7 @@ def screen(
     with memory_budget(memory):
         what = f"screening {len(recording):,} time steps of {recording.X.shape[1]:,} channels"
         require_memory(screening_needs(recording, asked), what, "screen fewer channels or spaces")
-        tests = ask_spaces(recording, asked, flips=max(FLIPS, int(4 * recording.X.shape[1] / q)))
+        tests = screen_spaces(recording, asked, flips=max(FLIPS, int(4 * recording.X.shape[1] / q)))
     tables = [_table(recording, test, q) for test in tests]
     return Screening(pd.concat(tables, ignore_index=True), [note for test in tests for note in test.notes], q)
 
@@ -99,7 +99,7 @@ def _check(recording: Recording, spaces: Mapping[str, Space]) -> None:
                 near = suggest(variable, recording.variables)
                 raise ValueError(f"space {name!r}: no variable is called {variable!r}{near}")
             column: Any = recording.variables[variable]
-            space.check_variable(variable, column)
+            check_values(name, space, variable, column)
 
 
 def _table(recording: Recording, test: SpaceTest, q: float) -> pd.DataFrame:
@@ -109,9 +109,12 @@ def _table(recording: Recording, test: SpaceTest, q: float) -> pd.DataFrame:
         {
             "channel": recording.channel_names,
             "space": test.space,
-            **{name: getattr(test, name) for name in ("score", "ci_low", "ci_high", "p")},
-            "q": adjusted,
-            "called": adjusted <= q,
+            "score": test.score,
             "question": test.question,
+            "p": test.p,  # what stands in the middle is left out first where a table is printed in 80 columns
+            "q": adjusted,
+            "ci_low": test.ci_low,
+            "ci_high": test.ci_high,
+            "called": adjusted <= q,
         }
     )

@@ -20,7 +20,7 @@ from .features import averages, trend
 from .questions import ALIKE, AROUND, Question, Variable
 from .regression import Parts, put_together
 
-__all__ = ["SlowQuestion", "ask_slowly", "slower_channels"]
+__all__ = ["SlowQuestion", "slow_question", "slower_channels"]
 
 AVERAGED = (5.0, 20.0, 80.0)
 """Time steps over which the variables are averaged."""
@@ -41,7 +41,7 @@ def slower_channels(variable: Variable, scores: np.ndarray) -> np.ndarray:
     return np.flatnonzero(kept > ALIKE)
 
 
-def ask_slowly(
+def slow_question(
     variable: Variable, others: Mapping[str, Variable], channels: np.ndarray, first: np.ndarray, last: np.ndarray
 ) -> SlowQuestion:
     """The second question. channels : normal scores (time, channel) of those that are asked."""

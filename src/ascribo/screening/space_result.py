@@ -14,7 +14,7 @@ from .questions import Question
 from .regression import Residuals
 from .sign_flips import p_values, quadratic_form
 
-__all__ = ["SpaceTest", "nothing_asked", "space_test"]
+__all__ = ["SpaceTest", "empty_test", "space_test"]
 
 LOOKED_AT = 5_000
 """Time steps whose shares of a score are worked out at once."""
@@ -52,7 +52,7 @@ class SpaceTest:
         return "" if self.question != "none" else " ".join(note.text for note in self.notes)
 
 
-def nothing_asked(name: str, channels: int, notes: list[Note]) -> SpaceTest:
+def empty_test(name: str, channels: int, notes: list[Note]) -> SpaceTest:
     empty = np.full(channels, np.nan)
     at = lambda rows: np.full((len(rows), channels), np.nan)  # noqa: E731
     return SpaceTest(name, "none", empty, empty, empty, empty, empty, notes, at)

@@ -42,11 +42,11 @@ from .levels import level_scores
 from .noise import noise_columns
 from .questions import History, Question, Variable, channel_history, path_tells, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
-from .slow_responses import ask_slowly, slower_channels
-from .space_result import SpaceTest, nothing_asked, space_test
+from .slow_responses import slow_question, slower_channels
+from .space_result import SpaceTest, empty_test, space_test
 from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
 
-__all__ = ["ask_spaces", "most_time_steps"]
+__all__ = ["most_time_steps", "screen_spaces"]
 
 AHEAD, REACH = 0.02, 10
 """Share of an innovation that the channels' past may tell; beyond it channels may lead by `REACH` steps."""
@@ -62,7 +62,7 @@ LEVEL = 0.05
 
 
 @one_blas_thread()
-def ask_spaces(
+def screen_spaces(
     recording: Recording,
     spaces: Mapping[str, Space],
     *,
@@ -97,16 +97,16 @@ def ask_spaces(
     everything = _Everything(variables, known, first, last, scores, seen, flips, noisy)
     chosen = known if only is None else known & only[used]
 
-    def ask(name: str) -> SpaceTest:
+    def test(name: str) -> SpaceTest:
         own = [note for note in notes if note.space == name]
-        found = everything.ask(name, chosen, own) if name in variables else None
-        found = nothing_asked(name, scores.shape[1], own) if found is None else found
+        found = everything.test(name, chosen, own) if name in variables else None
+        found = empty_test(name, scores.shape[1], own) if found is None else found
         return replace(found, at=_at(found.at, used, len(recording), scores.shape[1]))
 
     notes += everything.look()
     names = [name for name, space in asked.items() if not space.nuisance]
     everything.remember([name for name in names if name in variables], chosen)
-    return in_threads(ask, names)
+    return in_threads(test, names)
 
 
 def most_time_steps(channels: int) -> int:
@@ -139,8 +139,8 @@ def _at(at: Callable[[np.ndarray], np.ndarray], used: np.ndarray, steps: int, ch
 
 @dataclass
 class _Everything:
-    """All that is known of a recording. scores : (time, channel), normal scores. view : see `ask_spaces`. noisy :
-    spaces that were measured with error."""
+    """All that is known of a recording. scores : (time, channel), normal scores. view : see `screen_spaces`.
+    noisy : spaces that were measured with error."""
 
     variables: dict[str, Variable]
     known: np.ndarray
@@ -217,9 +217,9 @@ class _Everything:
     @cached_property
     def told(self) -> dict[str, np.ndarray]:
         """What is known of each space: (time, k), at the time steps at which all are known."""
-        return {name: each.told_of(self.first, 8)[self.known] for name, each in self.variables.items()}
+        return {name: each.with_late_values(self.first, 8)[self.known] for name, each in self.variables.items()}
 
-    def ask(self, name: str, chosen: np.ndarray, notes: list[Note]) -> SpaceTest | None:
+    def test(self, name: str, chosen: np.ndarray, notes: list[Note]) -> SpaceTest | None:
         """The test of a space at the chosen time steps; None, with a note, where nothing can be asked."""
         variable = self.variables[name]
         blocks = split_blocks(variable, chosen, self.first, name, notes)
@@ -278,14 +278,14 @@ class _Everything:
             sums = block_sums(question.parts, blocks, self.noise)
             return question, fit_residuals(sums, choose_penalties(sums, 1))
 
-        def ask(reach: int) -> tuple[Question, Sums, Penalties]:
+        def prepare(reach: int) -> tuple[Question, Sums, Penalties]:
             question = Question(
                 *(variable, others, *self._past(variable, reach, blocks), self.first, self.last, same, reach)
             )
             sums = block_sums(question.parts, blocks, self.noise)
             return question, sums, choose_penalties(sums, variable.values.shape[1])
 
-        question, sums, chosen = ask(0)
+        question, sums, chosen = prepare(0)
         if not same and chosen.gain > AHEAD and chosen.certain > CERTAIN:
             text = (
                 f"the channels' past tells {chosen.gain:.0%} of its innovation: channels run ahead of it, or it "
@@ -293,7 +293,7 @@ class _Everything:
                 f"{REACH} time steps; those that carry the hidden thing alone may be called."
             )
             notes.append(Note(name, "channels ahead", text))
-            question, sums, chosen = ask(REACH)
+            question, sums, chosen = prepare(REACH)
         return question, fit_residuals(sums, chosen)
 
     def _slowly(
@@ -308,7 +308,7 @@ class _Everything:
         asked = slower_channels(variable, self.scores)
         if not len(asked):
             return test
-        question = ask_slowly(variable, others, self.scores[:, asked], self.first, self.last)
+        question = slow_question(variable, others, self.scores[:, asked], self.first, self.last)
         sums = block_sums(question.parts, blocks, self.noise)
         left = fit_residuals(sums, choose_penalties(sums, 1))
         slow = space_test(test.space, question, left, blocks, self.flips, self.noise)

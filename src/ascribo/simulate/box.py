@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from ..data.recording import Recording
+from ..support.array_shapes import Array, Float, shaped
 
 __all__ = ["BoxRecording", "Mixing", "box", "wander"]
 
@@ -21,7 +22,8 @@ SLOPE = 0.2
 """Slope of the leaky rectifier on its negative side."""
 
 
-def wander(rng: np.random.Generator, steps: int, dim: int, step_size: float) -> np.ndarray:
+@shaped
+def wander(rng: np.random.Generator, steps: int, dim: int, step_size: float) -> Float[Array, "{steps} {dim}"]:
     """A random walk in the box [-1, 1]^dim, its steps Gaussian and truncated to stay inside: (steps, dim).
 
     >>> z = wander(np.random.default_rng(0), 1000, 2, 0.1)
@@ -68,14 +70,16 @@ class Mixing:
             layers.append(draws[np.argmin(np.linalg.cond(draws))])
         return cls(tuple(layers))
 
-    def __call__(self, z: np.ndarray) -> np.ndarray:
+    @shaped
+    def __call__(self, z: Float[Array, "time dim"]) -> Float[Array, "time channel"]:
         """(time, dim) -> (time, channel)."""
         for layer in self.layers[:-1]:
             z = z @ layer.T
             z = np.where(z > 0, z, SLOPE * z)
         return z @ self.layers[-1].T
 
-    def jacobian(self, z: np.ndarray) -> np.ndarray:
+    @shaped
+    def jacobian(self, z: Float[Array, "time dim"]) -> Float[Array, "time channel dim"]:
         """∂x/∂z at each step: (time, dim) -> (time, channel, dim)."""
         product = np.broadcast_to(np.eye(z.shape[1]), (len(z), z.shape[1], z.shape[1]))
         for layer in self.layers[:-1]:
@@ -99,7 +103,8 @@ class BoxRecording(Recording):
     along_time = ("latents",)
     along_channels = ("outputs",)
 
-    def jacobian(self, index: Sequence[int] | np.ndarray | slice) -> np.ndarray:
+    @shaped
+    def jacobian(self, index: Sequence[int] | np.ndarray | slice) -> Float[Array, "time channel latent"]:
         """The true ∂x/∂z at some time steps: (len(index), channel, latent)."""
         g1, g2 = self.mixings
         z, hidden = self.latents[index], g1.layers[0].shape[1]

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ..support.array_shapes import Array, Float, Int, Num, shaped
+
 __all__ = ["MaskPairs", "mask_pairs", "read_arrays", "track_transitions"]
 
 TRACK_NAMES, MASK_NAMES = ("object", "time", "x", "y", "scale"), ("masks", "sequence", "time")
@@ -56,9 +58,10 @@ def read_arrays(path: str | Path, names: tuple[str, ...] = TRACK_NAMES) -> dict[
         raise
 
 
+@shaped
 def track_transitions(
     object: ArrayLike, time: ArrayLike, x: ArrayLike, y: ArrayLike, scale: ArrayLike, lag: int = 1
-) -> Tensor:
+) -> Float[Tensor, "pair 2 3"]:
     """Pairs of scale, x and y of the same object, `lag` time steps apart: (pair, 2, 3), each from 0 to 1.
 
     object, time : (n,) whole numbers, one row for each object and time. x, y, scale : (n,) in any unit; each is
@@ -93,9 +96,9 @@ class MaskPairs(NamedTuple):
     (torch.Size([2, 1, 64, 64]), [1, 2])
     """
 
-    images: Tensor
-    first: Tensor
-    second: Tensor
+    images: Float[Tensor, "n 1 side side"]
+    first: Int[Tensor, " pair"]
+    second: Int[Tensor, " pair"]
 
 
 def mask_pairs(masks: ArrayLike, sequence: ArrayLike, time: ArrayLike, lag: int = 1, side: int = 64) -> MaskPairs:
@@ -120,7 +123,8 @@ def mask_pairs(masks: ArrayLike, sequence: ArrayLike, time: ArrayLike, lag: int 
     return MaskPairs(images, torch.from_numpy(first), torch.from_numpy(second))
 
 
-def check_transitions(transitions: Tensor | ArrayLike) -> Tensor:
+@shaped
+def check_transitions(transitions: Tensor | ArrayLike) -> Float[Tensor, "pair 2 3"]:
     """Transitions as a float tensor (pair, 2, 3), or an error that says what is wrong with their shape."""
     measured = torch.as_tensor(transitions, dtype=torch.float32)
     if measured.ndim != 3 or measured.shape[1:] != (2, 3) or not len(measured):
@@ -130,7 +134,10 @@ def check_transitions(transitions: Tensor | ArrayLike) -> Tensor:
     return measured
 
 
-def _apart(group: np.ndarray, time: np.ndarray, lag: int) -> tuple[np.ndarray, np.ndarray]:
+@shaped
+def _apart(
+    group: Num[Array, " row"], time: Num[Array, " row"], lag: int
+) -> tuple[Int[Array, " pair"], Int[Array, " pair"]]:
     """Numbers of rows of one group that are `lag` time steps apart: earlier and later ones."""
     if not isinstance(lag, int) or lag < 1:
         raise ValueError(f"lag={lag!r}: expected a whole number of time steps, at least 1.")

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..support.array_shapes import Array, Float, UInt8, shaped
 from ..support.compute import in_processes
 from ..support.files import write_atomically
 from ..support.progress import bar
@@ -65,7 +66,8 @@ class Scenes(NamedTuple):
     latents: np.ndarray
 
 
-def sample_scenes(count: int, seed: int = 0) -> np.ndarray:
+@shaped
+def sample_scenes(count: int, seed: int = 0) -> Float[Array, "{count} 10"]:
     """Latents of scenes, uniform in the box from -1 to 1: (count, 10) float32.
 
     The first ones do not depend on how many are drawn.
@@ -77,7 +79,10 @@ def sample_scenes(count: int, seed: int = 0) -> np.ndarray:
     return draws.astype(np.float32)
 
 
-def render_scene(latents: npt.ArrayLike, *, side: int = 64, samples: int = 4, seed: int = 0) -> np.ndarray:
+@shaped
+def render_scene(
+    latents: npt.ArrayLike, *, side: int = 64, samples: int = 4, seed: int = 0
+) -> UInt8[Array, "3 {side} {side}"]:
     """One image (3, side, side), uint8, of latents (10,).
 
     samples : rays through each pixel. seed : of their places in the pixel.

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..support.array_shapes import Float, Int, shaped
 from .natural_transitions import check_transitions
 from .sprites import FACTORS, FIRST, STEP, Sprites, on_device
 
@@ -25,7 +26,10 @@ TRIES = 4
 """Draws of a Laplace pair, of which the first with a change is taken: all four have none once in 10¹² pairs."""
 
 
-def uniform_pairs(grid: Sprites, shape: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+@shaped
+def uniform_pairs(
+    grid: Sprites, shape: tuple[int, ...], generator: torch.Generator
+) -> tuple[Int[Tensor, "*shape 5"], Int[Tensor, "*shape 5"]]:
     """UNI (Locatello et al. 2020): k of the five factors change, k uniform from 1 to 4, each to any other value.
 
     shape : of the pairs. generator : on the device of the grid. Returns factors (*shape, 5) of both images.
@@ -45,9 +49,10 @@ def uniform_pairs(grid: Sprites, shape: tuple[int, ...], generator: torch.Genera
     return first, torch.where(order < count, (first + step) % sizes, first)
 
 
+@shaped
 def laplace_pairs(
     grid: Sprites, shape: tuple[int, ...], generator: torch.Generator, rate: float = 1.0
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Int[Tensor, "*shape 5"], Int[Tensor, "*shape 5"]]:
     """LAP (Klindt et al. 2021): every factor but the shape moves to a near value, with Laplace probabilities.
 
     Value w follows value v with a probability that falls as exp(-|v - w| rate / log n), n being the number of
@@ -76,9 +81,10 @@ def laplace_pairs(
     return first, moved.gather(-2, which[..., None, None].expand(*shape, 1, len(SIZES))).squeeze(-2)
 
 
+@shaped
 def track_pairs(
     grid: Sprites, transitions: Tensor | np.ndarray, shape: tuple[int, ...], generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Float[Tensor, "*shape 5"], Float[Tensor, "*shape 5"]]:
     """NAT (Klindt et al. 2021): place and scale as measured at two times, shape and orientation the same in both.
 
     transitions : (pair, 2, 3), scale, x and y from 0 to 1 at both times, as `natural_transitions` makes them; a
@@ -102,7 +108,8 @@ def track_pairs(
     return both[..., 0, :], both[..., 1, :]
 
 
-def to_grid(latents: Tensor) -> Tensor:
+@shaped
+def to_grid(latents: Float[Tensor, "*shape 5"]) -> Int[Tensor, "*shape 5"]:
     """The factors (..., 5) of the grid that are nearest to latents (..., 5).
 
     >>> to_grid(torch.tensor([2.0, 0.68, 0.1, 0.5, 1.0])).tolist()
@@ -115,6 +122,7 @@ def to_grid(latents: Tensor) -> Tensor:
     return torch.cat([bounded[..., :2], turn, bounded[..., 3:]], -1)
 
 
-def _uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.device) -> Tensor:
+@shaped
+def _uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.device) -> Int[Tensor, "*shape 5"]:
     parts = [torch.randint(size, shape, generator=generator, device=device) for size in SIZES]
     return torch.stack(parts, -1)

@@ -18,13 +18,24 @@ import numpy as np
 import pandas as pd
 
 from ..kernels.similarity_terms import Similarity
+from ..support.circle import check_period
 from ..support.names import plural
 from ..support.stored_parameters import storable
 from .positives import CircularShift, Positives
 from .sessions import Across, Member
 from .similarities import as_similarity
 
-__all__ = ["KINDS", "Option", "Space", "describe_space", "dimension_names", "layout", "reported", "space_kind"]
+__all__ = [
+    "KINDS",
+    "Option",
+    "Space",
+    "check_values",
+    "describe_space",
+    "dimension_names",
+    "layout",
+    "reported",
+    "space_kind",
+]
 
 KINDS: dict[str, type[Space]] = {}
 """Registered kinds of spaces, by the module and name of their class."""
@@ -308,6 +319,23 @@ def dimension_names(spaces: Mapping[str, Space]) -> list[str]:
     if max(Counter(names).values(), default=1) == 1:
         return names
     return [f"{name}.{k}" for name, space in spaces.items() for k in range(space.dim)]
+
+
+def check_values(name: str, space: Space, variable: str, column: pd.Series) -> None:
+    """Refuse values of a variable that a space, called `name`, cannot use, or that do not fit its period.
+
+    >>> from ascribo import Follow
+    >>> degrees = pd.Series([0.0, 90.0, 180.0, 350.0])
+    >>> check_values("compass", Follow("heading", dim=2, circular=True), "heading", degrees)
+    Traceback (most recent call last):
+    ValueError: space 'compass': variable 'heading' runs from 0 to 350, which looks like degrees, and its period ...
+    """
+    try:
+        space.check_variable(variable, column)
+        if period := dict(zip(space.variables, space.periods, strict=True))[variable]:
+            check_period(variable, column.to_numpy(dtype=float), period)
+    except ValueError as error:
+        raise ValueError(f"space {name!r}: {error}") from error
 
 
 def describe_space(space: Space) -> str:

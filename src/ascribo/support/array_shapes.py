@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from numpy import ndarray as Array
 from torch import Tensor
 
-__all__ = ["Array", "Bool", "Float", "Int", "Tensor", "shaped"]
+__all__ = ["Array", "Bool", "Float", "Int", "Num", "Tensor", "UInt8", "shaped"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Num, UInt8
 else:
     try:
-        from jaxtyping import Bool, Float, Int
+        from jaxtyping import Bool, Float, Int, Num, UInt8
     except ImportError:
 
         class _Unchecked:
             def __class_getitem__(cls, shape: Any) -> Any:
                 return Any
 
-        Bool = Float = Int = _Unchecked
+        Bool = Float = Int = Num = UInt8 = _Unchecked
 
 
 def shaped(function: Function) -> Function:
@@ -39,7 +39,8 @@ def shaped(function: Function) -> Function:
     """
     if not os.environ.get("ASCRIBO_CHECK_SHAPES"):
         return function
-    from beartype import beartype
+    from beartype import BeartypeConf, beartype
     from jaxtyping import jaxtyped
 
-    return jaxtyped(typechecker=beartype)(function)
+    checked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float, as for other type checkers
+    return jaxtyped(typechecker=checked)(function)

@@ -20,6 +20,7 @@ from .memory import limited
 
 __all__ = [
     "check_memory",
+    "device_memory",
     "in_processes",
     "in_threads",
     "one_blas_thread",
@@ -219,13 +220,18 @@ def physical_memory() -> int | None:
         return None
 
 
+def device_memory(device: torch.device | str) -> int | None:
+    """Bytes of memory of a GPU, or of this machine; None where the system does not tell."""
+    where = torch.device(device)
+    return torch.cuda.get_device_properties(where).total_memory if where.type == "cuda" else physical_memory()
+
+
 def check_memory(bytes_needed: int, device: torch.device | str, what: str, instead: str) -> None:
     """Refuse what would take more than half of the memory of a device, before it is begun.
 
     what, instead : named in the error: what does not fit, and what to use in its place.
     """
-    where = torch.device(device)
-    memory = torch.cuda.get_device_properties(where).total_memory if where.type == "cuda" else physical_memory()
+    where, memory = torch.device(device), device_memory(device)
     if memory is not None and bytes_needed > memory // 2:
         raise ValueError(
             f"{what} would take {bytes_needed / 1e9:.1f} GB, and {where} has {memory / 1e9:.1f} GB of memory: "

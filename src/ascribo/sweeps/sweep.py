@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 from sklearn.model_selection import ParameterGrid
 
 from ..attribution.maps import AttributionMaps
@@ -16,6 +15,7 @@ from ..model.estimator import ContrastiveEmbedding
 from ..model.fitting_together import why_not_together
 from ..model.loading import load
 from ..report import Run, write_comparison
+from ..support.compute import resolve_device
 from ..support.files import check_writable, only_writer, write_atomically
 from ..support.names import suggest
 from ..support.progress import bar, say
@@ -159,8 +159,8 @@ def _stack(given: int | None, models: list[ContrastiveEmbedding]) -> int:
 
 def _on_gpu(model: ContrastiveEmbedding) -> bool:
     """Whether a model asks for a GPU. Workers elsewhere are taken to be like this machine if it asks for "auto"."""
-    device = str(model.device)
-    return torch.cuda.is_available() if device == "auto" else device.startswith("cuda")
+    device = resolve_device("auto") if model.device == "auto" else model.device
+    return str(device).startswith("cuda")
 
 
 def _plain(point: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def fit_decoders(
     stacked, _ = stack_module_state(modules)
     parameters = {name: value.detach().to(device).requires_grad_() for name, value in stacked.items()}
     # Recordings end to end: a row of a decoder's batch is a row of both arrays, each from its own start.
-    u, x = (arrays[0] if len(arrays) == 1 else torch.cat(list(arrays)) for arrays in (inputs, goals))
-    starts = [np.cumsum([0, *(len(a) for a in arrays)]) for arrays in (inputs, goals)]
+    u, x = (parts[0] if len(parts) == 1 else torch.cat(list(parts)) for parts in (inputs, goals))
+    starts = [np.cumsum([0, *(len(a) for a in parts)]) for parts in (inputs, goals)]
     shift = torch.tensor([[starts[0][i], starts[1][j]] for i, j in which], device=device).T[..., None]
     whole = {len(u): np.arange(len(u)) for u in inputs}
     own = [whole[len(inputs[i])] for i, _ in which] if rows is None else list(rows)

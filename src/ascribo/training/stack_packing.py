@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
+from ..support.compute import device_memory, resolve_device
 from .penalty_weight import Schedule
 from .training_problem import Problem
 
@@ -24,11 +24,10 @@ MOST_ON_HOST = 10
 def pack(problems: Sequence[Problem], batch_size: int, memory: float | None = None) -> list[list[int]]:
     """Numbers of the problems that train together on a GPU, a list for each stack.
 
-    memory : bytes one stack may take on the device; None: half of the GPU's, or no bound without one.
+    memory : bytes one stack may take on the device; None: half of the GPU's, or of the machine's without one.
     """
     if memory is None:
-        cuda = torch.cuda.is_available()
-        memory = torch.cuda.get_device_properties(0).total_memory / 2 if cuda else float("inf")
+        memory = (device_memory(resolve_device("auto")) or float("inf")) / 2
     groups: dict[str, list[int]] = {}
     for number, problem in enumerate(problems):
         groups.setdefault(_shape(problem), []).append(number)

@@ -46,9 +46,9 @@ class Problem:
             for rows in time_chunks(X.raw):
                 digest.update(np.ascontiguousarray(X.raw[rows]).data)
             data = [X.mean.numpy(), X.scale.numpy()]
-        arrays = [*data, self.segments, *self.targets.values(), *self.pairs.uniform]
+        digested = [*data, self.segments, *self.targets.values(), *self.pairs.uniform]
         for positive in self.pairs.positive.values():
-            arrays += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
-        for array in arrays:
+            digested += [value for value in vars(positive).values() if isinstance(value, np.ndarray)]
+        for array in digested:
             digest.update(np.ascontiguousarray(array).data)  # not .tobytes(): that is a copy
         return digest.hexdigest()

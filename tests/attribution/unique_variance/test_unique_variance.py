@@ -24,7 +24,7 @@ from ascribo.attribution.unique_variance.maps import maps_of_recording
 from ascribo.attribution.unique_variance.score import HeldOutScores, score_problems
 from ascribo.networks.encoders import Limit
 from ascribo.networks.model_stack import Embedder
-from ascribo.screening import ask_spaces
+from ascribo.screening import screen_spaces
 from ascribo.spaces.base import reported
 
 STEPS = 6000
@@ -70,11 +70,11 @@ def make_maps(problem, spaces, recording, weight=None, refused=None, untested=No
     known = {name: space for name, space in known.items() if space.variables}
     (scores,) = score_problems([problem], [list(seeds)], steps=steps, progress=False)
     return scores, maps_of_recording(
-        *(recording, reported(spaces), ask_spaces(recording, known) if known else [], scores),
+        *(recording, reported(spaces), screen_spaces(recording, known) if known else [], scores),
         weight=np.ones((len(seeds), len(spaces))) if weight is None else weight,
         refused=refused or {},
         untested=untested or {},
-        again=lambda only: ask_spaces(recording, known, only=only),
+        again=lambda only: screen_spaces(recording, known, only=only),
     )
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...data.recording import Recording
 from ...data.standardised_channels import are_counts, standardise
-from ...screening import SpaceTest, ask_spaces
+from ...screening import SpaceTest, screen_spaces
 from ...spaces.base import reported
 from ..false_discovery_rate import reasons_without_test
 from ..maps import NUMBERS, AttributionMaps, Parts, TooFewSteps
@@ -66,14 +66,14 @@ def unique_variance_maps(
         known = known_spaces(model, recording)
         key = id(recording), repr({name: model.spaces[name] for name in known})
         if key not in tests:
-            tests[key] = ask_spaces(recording, {name: model.spaces[name] for name in known}) if known else []
+            tests[key] = screen_spaces(recording, {name: model.spaces[name] for name in known}) if known else []
         maps.append(
             maps_of_recording(
                 *(recording, reported(model.spaces), tests[key], scores.get(k)),
                 weight=seed_weights(model),
                 refused=reasons_without_map(model),
                 untested=reasons_without_test(model.spaces, recording.variables),
-                again=lambda only, model=model, recording=recording, known=known: ask_spaces(
+                again=lambda only, model=model, recording=recording, known=known: screen_spaces(
                     recording, {name: model.spaces[name] for name in known}, only=only
                 ),
             )

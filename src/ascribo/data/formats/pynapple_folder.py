@@ -50,13 +50,13 @@ def read_pynapple_folder(
     Recording(19 time steps x 1 channel, variables: speed, 1 epoch)
     >>> folder.cleanup()
     """
-    kinds, arrays = {}, {}
+    kinds, contents = {}, {}
     for file in sorted(Path(path).glob("*.npz")):
-        with _damage_of(file):
+        with _refuse_damaged(file):
             found = load_npz(file)
         kind = str(found["type"].ravel()[0]) if "type" in found and found["type"].size else ""
         if kind in NEEDED and set(NEEDED[kind]) <= set(found):
-            kinds[file.stem], arrays[file.stem] = kind, found
+            kinds[file.stem], contents[file.stem] = kind, found
     groups = [name for name, kind in kinds.items() if kind == "TsGroup"]
     if channels is None and len(groups) != 1:
         held = ", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "no file that pynapple saved"
@@ -72,18 +72,18 @@ def read_pynapple_folder(
         pairs = given.items() if isinstance(given, Mapping) else [(name, name) for name in given]
         named = {str(name): _named(file, kinds, series, "variables") for name, file in pairs}
 
-    def object_of(name: str) -> Any:
-        with _damage_of(Path(f"{name}.npz")):
-            return _object(kinds[name], arrays[name])
+    def read_object(name: str) -> Any:
+        with _refuse_damaged(Path(f"{name}.npz")):
+            return _object(kinds[name], contents[name])
 
-    behaviour = {name: object_of(file) for name, file in named.items()}
-    intervals = None if epochs is None else arrays[_named(epochs, kinds, ("IntervalSet",), "epochs")]
+    behaviour = {name: read_object(file) for name, file in named.items()}
+    intervals = None if epochs is None else contents[_named(epochs, kinds, ("IntervalSet",), "epochs")]
     parts = None if intervals is None else np.stack([intervals["start"], intervals["end"]], axis=1)
-    return from_pynapple(object_of(chosen), behaviour or None, epochs=parts, **options)
+    return from_pynapple(read_object(chosen), behaviour or None, epochs=parts, **options)
 
 
 @contextmanager
-def _damage_of(file: Path) -> Iterator[None]:
+def _refuse_damaged(file: Path) -> Iterator[None]:
     """What goes wrong while a file is read is said to be its damage: zip, numpy and pynapple fail in many ways."""
     try:
         yield
