@@ -110,6 +110,9 @@ def put_into(row: Row, calls: pd.DataFrame) -> None:
     if "channels" in row and isinstance(row["channels"], dict):
         own = calls.query("space == 'position'")
         row["channels"]["unique_variance"] = round(auroc(own["score"].to_numpy(), own["carries"].to_numpy()), 6)
+        if own.get("beyond_velocity") is not None:
+            found = auroc(own["beyond_velocity"].to_numpy(), own["carries"].to_numpy())
+            row["channels"]["unique_variance_beyond_velocity"] = round(found, 6)
         if "calls" in row:
             row["calls"] = _count(own, [LEVEL])
     for name, own in calls.groupby("space", sort=False):

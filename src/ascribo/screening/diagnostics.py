@@ -28,7 +28,6 @@ __all__ = [
     "lost_steps",
     "moves_with_hidden",
     "note_functions",
-    "note_velocity",
     "table_of_functions",
     "tuning_changes",
 ]
@@ -49,8 +48,6 @@ CALLED_ALIKE, SLOPES_ALIKE = 0.1, 0.1
 """p below which calls, or slopes, are said to go along with hidden loadings."""
 LOOKED_AT = 5_000
 """Time steps that are looked at."""
-GOES_ON = 0.5
-"""Correlation of neighbouring changes from which on a variable has a velocity."""
 LOST = 0.01
 """Share of time steps at one value, of a variable whose values seldom come twice, from which on it seems lost."""
 CHANGED = 0.01
@@ -223,18 +220,6 @@ def tuning_changes(functions: np.ndarray, changing: np.ndarray, scores: np.ndarr
     error = gains.std(0, ddof=1) / np.sqrt(BLOCKS)
     p = special.stdtr(BLOCKS - 1, -gains.mean(0) / np.maximum(error, 1e-12))
     return bool(p.min() * len(p) < CHANGED)
-
-
-def note_velocity(name: str, values: np.ndarray, notes: list[Note]) -> None:
-    """Say so if a variable, values (time, k), moves on smoothly."""
-    change = np.diff(values, axis=0)
-    goes_on = (change[1:] * change[:-1]).sum() / max(np.square(change).sum(), 1e-12)
-    if goes_on > GOES_ON:
-        text = (
-            "it moves on smoothly, so that its velocity is a function of its path: channels that carry its "
-            "velocity are called for it. Give velocity as a space of its own to tell the two apart."
-        )
-        notes.append(Note(name, "has a velocity", text))
 
 
 def lost_steps(values: np.ndarray) -> np.ndarray:

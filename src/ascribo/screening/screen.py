@@ -30,7 +30,9 @@ class Screening:
     calls : a row per channel and space. score is the share of the channel's variance (of its ranks, as normal
         scores) that the asked part of the space explains and nothing else does, ci_low and ci_high its 95%
         interval; p, q and `called` are those of the test; `question` is "innovation", "level" or "none" (refused,
-        and a note says why).
+        and a note says why). level is the share that the values of the space tell in time that was not fitted,
+        whatever else goes with them: it can be compared between spaces, and is not tested. beyond_velocity, where a
+        variable moves on smoothly, is what is left of the score once its velocity is conditioned on.
     notes : diagnostics (`Note`), each with what to do.
     q : the false discovery rate within each space.
     """
@@ -110,6 +112,8 @@ def _table(recording: Recording, test: SpaceTest, q: float) -> pd.DataFrame:
             "channel": recording.channel_names,
             "space": test.space,
             "score": test.score,
+            "level": test.level,
+            **({} if test.beyond_velocity is None else {"beyond_velocity": test.beyond_velocity}),
             "question": test.question,
             "p": test.p,  # what stands in the middle is left out first where a table is printed in 80 columns
             "q": adjusted,

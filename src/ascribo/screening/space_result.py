@@ -31,6 +31,8 @@ class SpaceTest:
         the space explains and nothing else does; ci_low and ci_high, 95%; p, that there is nothing, which is 1 for
         a score so small (`MISFIT`) that the regressions may be wrong by as much. NaN where nothing could be asked.
     level : (channel,), the share that the values of the space tell, whatever else goes with them; not tested.
+    beyond_velocity : (channel,), what is left of the score if the variables' velocity is conditioned on; None where
+        that was not looked at, because they have none, or it is given as a space of its own.
     notes : what may mislead, each with what to do.
     at : time steps (n,) -> what each adds to the score, (n, channel); their mean over time is the score. NaN at
         time steps that were not used.
@@ -43,6 +45,7 @@ class SpaceTest:
     ci_high: np.ndarray
     p: np.ndarray
     level: np.ndarray
+    beyond_velocity: np.ndarray | None = None
     notes: list[Note] = field(default_factory=list)
     at: Callable[[np.ndarray], np.ndarray] = field(default=lambda rows: np.empty((0, 0)), repr=False)
 
@@ -55,7 +58,7 @@ class SpaceTest:
 def empty_test(name: str, channels: int, notes: list[Note]) -> SpaceTest:
     empty = np.full(channels, np.nan)
     at = lambda rows: np.full((len(rows), channels), np.nan)  # noqa: E731
-    return SpaceTest(name, "none", empty, empty, empty, empty, empty, notes, at)
+    return SpaceTest(name, "none", empty, empty, empty, empty, empty, None, notes, at)
 
 
 def space_test(

@@ -32,7 +32,6 @@ from .diagnostics import (
     hidden_components,
     moves_with_hidden,
     note_functions,
-    note_velocity,
     table_of_functions,
     tuning_changes,
 )
@@ -45,6 +44,7 @@ from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties
 from .slow_responses import slow_question, slower_channels
 from .space_result import SpaceTest, empty_test, space_test
 from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
+from .velocity import make_velocity, moves_smoothly, velocity_note
 
 __all__ = ["most_time_steps", "screen_spaces"]
 
@@ -250,9 +250,33 @@ class _Everything:
         test = space_test(name, question, left, blocks, self.flips, self.noise)
         if variable.innovation:
             test = self._slowly(test, variable, others, blocks, notes)
+        if not variable.seldom and moves_smoothly(variable.narrow(8)):
+            test = self._beyond_velocity(test, variable, others, same, blocks, notes)
         self._note(test, variable, notes)
         level = level_scores(variable, self.scores, blocks)
         return replace(test, notes=notes, level=level)
+
+    def _beyond_velocity(
+        self,
+        test: SpaceTest,
+        variable: Variable,
+        others: Mapping[str, Variable],
+        same: Mapping[str, Variable],
+        blocks: list[np.ndarray],
+        notes: list[Note],
+    ) -> SpaceTest:
+        """The same with what is left of the scores if the variable's velocity is conditioned on, too."""
+        called = stats.false_discovery_control(test.p) <= LEVEL
+        few = np.flatnonzero(self.known)[:: max(1, self.known.sum() // LOOKED_AT)]
+        given = any(path_tells(each, variable, self.first, self.last, few) for each in others.values())
+        asked = called.any() and variable.innovation and not variable.categorical and not given
+        velocity = make_velocity(variable, self.first, self.last, self.known) if asked else None
+        beyond = None
+        if velocity is not None:
+            question, left = self._residuals(test.space, {**others, "": velocity}, same, blocks, [])
+            beyond = space_test(test.space, question, left, blocks, 0, self.noise).score
+        notes.append(velocity_note(test.space, called, test.score, beyond))
+        return replace(test, beyond_velocity=beyond)
 
     def _residuals(
         self,
@@ -351,8 +375,6 @@ class _Everything:
     def _note(self, test: SpaceTest, variable: Variable, notes: list[Note]) -> None:
         """What the variable, and the channels that are called, may mislead about."""
         name = test.space
-        if not variable.seldom:
-            note_velocity(name, variable.narrow(8), notes)
         called = stats.false_discovery_control(test.p) <= LEVEL
         if not called.any() or variable.categorical or not variable.innovation:
             return
