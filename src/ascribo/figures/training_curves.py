@@ -30,11 +30,12 @@ def training(
     Examples
     --------
     >>> import ascribo as asc
-    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
-    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
-    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
-    >>> training(model.history_).get_xlabel()
-    'training step'
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(6, 6), steps=600)
+    >>> spaces = {"place": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
+    >>> model = asc.ContrastiveEmbedding(spaces, steps=20, seeds=2, batch_size=32, penalty=0, encoder=asc.MLP((8,)))
+    >>> ax = training(model.fit(data).history_, chance=model.goodness_of_fit_["chance"][0])
+    >>> [line.get_label() for line in ax.get_lines() if not line.get_label().startswith("_")]
+    ['InfoNCE, place', 'InfoNCE, rest', 'chance']
     """
     ax = new_axes(ax, (5.6, 3.4))
     steps = np.arange(1, history.sizes["step"] + 1)
