@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .style import FAINT, INK, PALETTE, new_axes, tidy
+from .style import FAINT, INK, PALETTE, new_axes, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def training(
     for k, (name, curve) in enumerate([*spaces, *errors]):
         colour = PALETTE[k % len(PALETTE)]
         ax.plot(steps, _smooth(curve.values), color=colour, linewidth=0.6, alpha=0.35)
-        ax.plot(steps, _smooth(_mean(curve.values)), color=colour, linewidth=1.6, label=name)
+        ax.plot(steps, _smooth(_mean(curve.values)), color=colour, linewidth=1.6, label=plain(name))
     if chance is not None:
         ax.axhline(chance, color=FAINT, linewidth=1.2, linestyle=(0, (5, 3)), label="chance")
     right = ax.twinx()
