@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 CEBRA  := .venv-cebra
+# What `make same` compares with: the last commit before numbers were changed on purpose.
 OLD    ?= f9b0cc9
 # All tests of a file in one process: what they share is made once.
 PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile

@@ -29,6 +29,10 @@ def test_every_public_name_is_on_the_page():
     assert listed() == public()
 
 
+def test_nothing_but_public_names_is_offered_when_one_types():
+    assert dir(asc) == sorted(asc.__all__)
+
+
 def things():
     """Public classes and functions by their dotted name."""
     for folder, names in public().items():

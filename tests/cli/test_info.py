@@ -46,6 +46,8 @@ def test_info_says_if_batches_had_to_be_smaller(run, tmp_path, capsys):
 def test_info_on_a_folder_that_is_no_run(tmp_path, fails):
     assert "there is no such folder" in fails("info", tmp_path / "nothing")
     assert "not a finished ascribo run" in fails("info", tmp_path)
+    (tmp_path / "rat.csv").write_text("a,b\n1,2\n")
+    assert "rat.csv is a file: expected the folder of a fitted model" in fails("info", tmp_path / "rat.csv")
 
 
 def test_info_needs_no_module_of_the_users(run, tmp_path, capsys):

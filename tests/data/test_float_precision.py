@@ -40,6 +40,18 @@ def test_integers_of_any_size_keep_their_changes(offset):
     np.testing.assert_allclose(standardised(WHOLE + offset), standardised(WHOLE), atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
+def test_integers_whose_changes_float64_would_lose_are_refused(kind, container):
+    X = (WHOLE + 2**60).astype(kind)
+    X[:, 1] = 2**60
+    with pytest.raises(ValueError, match=r"float64 loses their changes, in 2 of 3 channels: .*0, .*2\. .*subtract"):
+        asc.Recording(container(X))
+    np.testing.assert_array_equal(asc.Recording(container(X - X.min())).X, X - X.min())
+    wide = (2**62 + 2**50 * WHOLE.astype(object)).astype(kind)  # of which enough is left
+    assert asc.Recording(container(wide)).constant_channels() == []
+
+
 def test_one_channel_with_an_offset_does_not_harm_the_others():
     X = FLOATS + np.array([0, 1e7, 0])
     np.testing.assert_allclose(standardised(X), standardised(FLOATS), atol=4e-6, rtol=1e-5)

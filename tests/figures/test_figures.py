@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
@@ -166,3 +167,45 @@ def test_a_bin_of_a_few_time_steps_is_no_peak():
     recording = asc.Recording(np.r_[np.zeros(2400), 50.0][:, None], {"x": x})
     curve = figures.tuning_curve(recording, "channel0", "x").get_lines()[-1].get_ydata()
     assert np.nanmax(curve) == 0 and np.isnan(curve[-1])
+
+
+def test_names_with_dollars_are_no_formulas():
+    """Matplotlib takes what stands between two of them for mathematics, and fails on what is none."""
+    odd = "$x^$"
+    values = xr.DataArray([[1.0, 2.0]], coords={"channel": [odd], "space": [odd, "b"]}, dims=("channel", "space"))
+    table = pd.DataFrame([[0.5]], index=[odd], columns=[odd])
+    x = np.linspace(0, 1, 200)
+    recording = asc.Recording(pd.DataFrame({odd: x}), {odd: x, "side": np.where(x > 0.5, odd, "b")})
+    calls = pd.DataFrame(
+        {"channel": [odd], "space": odd, "score": 0.5, "ci_low": 0.4, "ci_high": 0.6, "called": True}
+    )
+    own = {odd: {"x": [0, 1], "y": [0, 1]}, "b": {"x": [0, 1], "y": [0, 1]}}
+    axes = [
+        figures.map_image(values, title=odd),
+        figures.number_grid(table, xlabel=odd, label=odd),
+        figures.tuning_curve(recording, odd, odd),
+        figures.tuning_curve(recording, odd, "side"),
+        figures.stacked_curves([0, 1], {odd: [0, 1]}),
+        figures.scores_with_intervals(calls, odd, by="channel"),
+        figures.curves(own, xlabel=odd, ylabel=odd),
+        figures.points(own),
+        figures.bars({odd: [1.0], "b": [2.0]}, [odd]),
+        figures.dots({odd: {"group": [odd], "value": [1.0]}}, [odd], label=odd),
+        figures.roc({odd: [0.1, 0.9]}, [False, True]),
+        figures.embedding(np.eye(3)[:, :2], [odd, "b", odd], label=odd),
+        figures.embedding(np.eye(3)[:, :2], [0.0, 1.0, 2.0], label=odd),
+    ]
+    for ax in axes:
+        ax.figure.canvas.draw()
+
+
+def test_a_page_of_a_recording_with_dollars_in_its_names(tmp_path):
+    data = asc.simulate.box(observed=1, hidden=1, channels=(2, 2), steps=600)
+    X = pd.DataFrame(data.X, columns=["$x^$", *data.channel_names[1:]])
+    recording = asc.Recording(X, {"$v^$": data.variables["x"].to_numpy()})
+    model = asc.ContrastiveEmbedding(
+        {"$s^$": asc.Follow("$v^$", dim=1)}, seeds=1, steps=10, batch_size=64, penalty=0, progress=False
+    ).fit(recording)
+    page = tmp_path / "page.png"
+    figures.overview(model, recording, model.attribute(recording), path=page)
+    assert page.stat().st_size > 1000

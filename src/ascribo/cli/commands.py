@@ -23,7 +23,7 @@ from ..training.interruption import Interrupted
 from .analyse import analyse
 from .info import info
 from .kept_command import forget_command, keep_command
-from .output import print_calls, print_goodness, print_line, print_scores, print_table
+from .output import print_calls, print_goodness, print_line, print_scores, print_table, short_rates
 from .reading import describe_size, processes, take_options
 from .report import report
 from .reproduce import find_experiment
@@ -129,6 +129,7 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
     for space, own in found.calls.groupby("space", sort=False):
         table: Any = own.sort_values("p", kind="stable").drop(columns="space")
         number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
+        table["p"], table["q"] = short_rates(table["p"]), short_rates(table["q"])
         table["called"] = ["yes" if called else "no" for called in table["called"]]
         print_table(table, f"Who carries {space}? {number}")
     print_line()

@@ -19,7 +19,7 @@ import xarray as xr
 from ..attribution.maps import AttributionMaps
 from ..support.names import visible
 
-__all__ = ["print_calls", "print_goodness", "print_line", "print_scores", "print_table"]
+__all__ = ["print_calls", "print_goodness", "print_line", "print_scores", "print_table", "short_rates"]
 
 GAP = "  "
 NARROWEST = 8
@@ -73,13 +73,18 @@ def print_calls(maps: AttributionMaps, space: str, truth: xr.DataArray | None = 
     number = f"{table['called'].sum()} of {len(table)} channels called, at a false discovery rate of 5%"
     columns: dict[str, Any] = {
         **{name: table[name] for name in ("channel", "score", "ci_low", "ci_high")},
-        "q": np.array([f"{value:.2g}" for value in table["q"]], dtype=object),
+        "q": short_rates(table["q"]),
         "called": np.where(table["called"], "yes", "no"),
     }
     if truth is not None:
         known = truth.sel(space=space, channel=table["channel"].to_numpy()).values
         columns["truth"] = np.where(known, "carries it", "does not")
     print_table(pd.DataFrame(columns), f"Who carries {space}? {number}")
+
+
+def short_rates(values: pd.Series) -> np.ndarray:
+    """p or q as texts of two digits, however small: three behind the point would show most of them as 0.000."""
+    return np.array([f"{value:.2g}" for value in values], dtype=object)
 
 
 def print_scores(maps: AttributionMaps, space: str, variables: Sequence[str] = (), most: int | None = None) -> None:

@@ -45,7 +45,7 @@ def as_array(data: Any, what: str) -> np.ndarray:
         data = data.float() if data.dtype == torch.bfloat16 else data  # numpy has no bfloat16
     elif np.ma.isMaskedArray(data):
         data = np.ma.filled(data.astype(float), np.nan)  # asarray would unmask the values
-    elif isinstance(data, pd.DataFrame) and all(is_real(dtype) for dtype in data.dtypes):
+    elif isinstance(data, pd.DataFrame) and all(is_real(dtype) for dtype in data.dtypes) and not _integers(data):
         data = data.to_numpy(dtype=float, na_value=np.nan)
     try:
         values = np.asarray(data)
@@ -53,6 +53,12 @@ def as_array(data: Any, what: str) -> np.ndarray:
         raise ValueError(f"{what} cannot be made into an array: {error}") from error
     refuse_complex(values.dtype, what)
     return values
+
+
+def _integers(table: pd.DataFrame) -> bool:
+    """Whether a table is of one type of integers, none missing: as floats large ones would be rounded."""
+    kinds = set(table.dtypes)
+    return len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind in "iu"
 
 
 def as_numbers(values: np.ndarray, what: str) -> np.ndarray:

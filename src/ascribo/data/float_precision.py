@@ -24,6 +24,8 @@ OFFSET = 2.0**10
 """Standard deviations that a channel's mean may be from zero in float32: 14 binary digits are left for changes."""
 WHOLE = 2**24
 """Integers up to this are exact in float32."""
+LOST = 1e-3
+"""Share of the largest change of a channel of integers that rounding may take away."""
 UNCHANGING = 2.0**16
 """A channel that never changes here may do so elsewhere, by who knows how much: beyond this it is kept exactly."""
 
@@ -45,6 +47,8 @@ def as_stored(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
         return part
 
     double = needs_float64(rows, values.shape, values.dtype)
+    if double and values.dtype.kind in "iu":
+        _check_integers(values, names)
     dtype = np.dtype(np.float64 if double else np.float32)
     shared = values.dtype == dtype and values.flags.c_contiguous
     if not shared:
@@ -58,6 +62,26 @@ def as_stored(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
         if not finite:
             raise ValueError(_not_finite(values, names))
     return X
+
+
+def _check_integers(values: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse integers whose changes float64 would lose: those around 2**60 are rounded to multiples of 256."""
+    first = np.array(values[0])
+    lost = np.zeros(len(first))
+    size = np.zeros(len(first))
+    for part in time_chunks(values):
+        change = np.subtract(values[part], first).astype(np.int64).astype(np.float64)  # before the cast: exact
+        rounded = values[part].astype(np.float64) - first.astype(np.float64)
+        change = np.where(np.abs(rounded) < 2.0**62, change, rounded)  # else the integers themselves overflow
+        lost = np.maximum(lost, np.abs(change - rounded).max(axis=0))
+        size = np.maximum(size, np.abs(change).max(axis=0))
+    if (gone := lost > LOST * size).any():
+        where = [name for name, own in zip(names, gone, strict=True) if own]
+        raise ValueError(
+            f"X holds integers so large that float64 loses their changes, in {len(where)} of {len(names)} "
+            f"channel{plural(len(names))}: {first_few(where)}. Before making a Recording, subtract the same number "
+            "from all that you compare, such as X - 2**60."
+        )
 
 
 def _check_room(values: np.ndarray, dtype: np.dtype) -> None:

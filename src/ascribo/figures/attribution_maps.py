@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .style import INK, PALETTE, new_axes, sequential, tidy
+from .style import INK, PALETTE, new_axes, plain, sequential, tidy
 from .style import colorbar as draw_colorbar
 
 if TYPE_CHECKING:
@@ -69,9 +69,10 @@ def map_image(
     )
     tidy(ax, title, frame=False)
     crowded = len(spaces) > 3 or sum(map(len, spaces)) > 24
-    ax.set_xticks(range(len(spaces)), spaces, fontsize=7.5, rotation=90 if crowded else 0)
+    ax.set_xticks(range(len(spaces)), [plain(name) for name in spaces], fontsize=7.5, rotation=90 if crowded else 0)
     if len(channels) <= LABELLED:
-        ax.set_yticks(range(len(channels)), channels, fontsize=max(5.5, 8 - len(channels) / 20))
+        size = max(5.5, 8 - len(channels) / 20)
+        ax.set_yticks(range(len(channels)), [plain(name) for name in channels], fontsize=size)
     else:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(channels)} channels")
@@ -162,7 +163,7 @@ def map_over_time(
     tidy(ax, title or space, frame=False)
     names = own["channel"].values[order]
     if len(names) <= LABELLED:
-        ax.set_yticks(range(len(names)), [str(name) for name in names], fontsize=max(5.5, 8 - len(names) / 20))
+        ax.set_yticks(range(len(names)), [plain(name) for name in names], fontsize=max(5.5, 8 - len(names) / 20))
     else:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(names)} channels")
@@ -175,7 +176,7 @@ def map_over_time(
         raise ValueError(f"behaviour has shape {values.shape}: expected one number for each of {len(time)} times.")
     below = ax.inset_axes((0, -0.32, 1, 0.26), sharex=ax)
     below.plot(time, values, color=PALETTE[0], linewidth=0.8)
-    below.set(xlabel="time", ylabel=label or "")
+    below.set(xlabel="time", ylabel=plain(label or ""))
     tidy(below)
     ax.tick_params(labelbottom=False, length=0)
     return ax

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .style import INK, PALETTE, new_axes, tidy
+from .style import INK, PALETTE, new_axes, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,10 +47,10 @@ def curves(
     for k, (name, own) in enumerate(series.items()):
         look = {key: value for key, value in own.items() if key not in ("x", "y", "low", "high")}
         look = {"color": PALETTE[k % len(PALETTE)], "marker": "o", "markersize": 3.5, "linewidth": 1.4, **look}
-        ax.plot(own["x"], own["y"], label=name, **look)
+        ax.plot(own["x"], own["y"], label=plain(name), **look)
         if "low" in own:
             ax.fill_between(own["x"], own["low"], own["high"], color=look["color"], alpha=0.12, linewidth=0)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set(xlabel=plain(xlabel), ylabel=plain(ylabel))
     return _finished(ax, title, len(series))
 
 
@@ -77,9 +77,9 @@ def bars(
     wide = ROOM / len(series)
     for k, (name, values) in enumerate(series.items()):
         at = np.arange(len(groups)) + wide * (k - (len(series) - 1) / 2)
-        ax.bar(at, np.asarray(values, dtype=float), 0.94 * wide, color=PALETTE[k % len(PALETTE)], label=name)
-    ax.set_xticks(range(len(groups)), [str(name) for name in groups])
-    ax.set_ylabel(ylabel)
+        ax.bar(at, np.asarray(values, dtype=float), 0.94 * wide, color=PALETTE[k % len(PALETTE)], label=plain(name))
+    ax.set_xticks(range(len(groups)), [plain(name) for name in groups])
+    ax.set_ylabel(plain(ylabel))
     return _finished(ax, title, len(series))
 
 
@@ -121,14 +121,14 @@ def dots(
         look = {"s": 60 if marker == "|" else 22, "marker": "_" if upright and marker == "|" else marker}
         face = {"facecolors": "none", "edgecolors": colour} if own.get("hollow") else {"color": colour}
         values = np.asarray(own["value"], dtype=float)
-        ax.scatter(*((at, values) if upright else (values, at)), label=name, zorder=3, **look, **face)
-    names = [str(group) for group in groups]
+        ax.scatter(*((at, values) if upright else (values, at)), label=plain(name), zorder=3, **look, **face)
+    names = [plain(group) for group in groups]
     if upright:
         ax.set_xticks(range(len(groups)), names)
-        ax.set_ylabel(label)
+        ax.set_ylabel(plain(label))
     else:
         ax.set_yticks(range(len(groups)), names)
-        ax.set(xlabel=label, ylim=(len(groups) - 0.4, -0.6))
+        ax.set(xlabel=plain(label), ylim=(len(groups) - 0.4, -0.6))
         for edge in np.arange(1, len(groups)) - 0.5:
             ax.axhline(edge, color="#eceef1", linewidth=0.8, zorder=0)
     return _finished(ax, title, len(series), above=not upright and title is None)
@@ -156,8 +156,10 @@ def points(
     ax = new_axes(ax, size)
     for k, (name, own) in enumerate(series.items()):
         colour = own.get("color", PALETTE[k % len(PALETTE)])
-        ax.scatter(own["x"], own["y"], s=own.get("s", 26), color=colour, alpha=0.85, linewidths=0, label=name)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
+        ax.scatter(
+            own["x"], own["y"], s=own.get("s", 26), color=colour, alpha=0.85, linewidths=0, label=plain(name)
+        )
+    ax.set(xlabel=plain(xlabel), ylabel=plain(ylabel))
     return _finished(ax, title, len(series))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.segments import evenly
-from .style import CYCLIC, FAINT, INK, PALETTE, SEQUENTIAL, colorbar, new_axes, tidy
+from .style import CYCLIC, FAINT, INK, PALETTE, SEQUENTIAL, colorbar, new_axes, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,17 +69,17 @@ def embedding(
         for k, name in enumerate(names):
             of_this, last = codes[shown] == k, k == len(names) - 1
             colour_of_this = FAINT if others and last else PALETTE[k % len(PALETTE)]
-            ax.scatter(*(c[of_this] for c in columns), color=colour_of_this, label=name, **style)
+            ax.scatter(*(c[of_this] for c in columns), color=colour_of_this, label=plain(name), **style)
         # beside the points, which it would cover
         beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-        ax.legend(title=label, fontsize=7, title_fontsize=8, frameon=False, markerscale=2.5, **beside)
+        ax.legend(title=plain(label or ""), fontsize=7, title_fontsize=8, frameon=False, markerscale=2.5, **beside)
     elif colour is None:
         ax.scatter(*columns, color=PALETTE[0], **style)
     else:
         points = ax.scatter(*columns, c=codes[shown], cmap=CYCLIC if circular else SEQUENTIAL, **style)
         colorbar(points, ax, label or "")
     if z.shape[1] == 1:
-        ax.set(xlabel="dimension 0", ylabel="time step" if colour is None else label or "")
+        ax.set(xlabel="dimension 0", ylabel="time step" if colour is None else plain(label or ""))
     else:
         # a block is identified up to a linear map only, so its axes have no unit worth a tick
         below = f"\n{left_out} of {left_out + len(shown):,} points far off are left out" if left_out else ""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import roc_curve
 
 from ..metrics.scores import auroc
-from .style import FAINT, INK, PALETTE, SEQUENTIAL, colorbar, new_axes, tidy
+from .style import FAINT, INK, PALETTE, SEQUENTIAL, colorbar, new_axes, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,17 +53,17 @@ def scores_with_intervals(
         ax.vlines(rows.index, rows["ci_low"], rows["ci_high"], color=colour, linewidth=1.4, alpha=0.6)
         for called, face in ((True, colour), (False, "white")):
             some = rows[rows["called"] == called]
-            label = str(group) if by and called == rows["called"].any() else None
+            label = plain(group) if by and called == rows["called"].any() else None
             ax.scatter(some.index, some["score"], s=16, facecolor=face, edgecolor=colour, zorder=3, label=label)
     ax.axhline(0, color=FAINT, linewidth=0.8)
     if len(own) <= MOST_NAMES:
-        ax.set_xticks(range(len(own)), [str(name) for name in own["channel"]], rotation=90)
+        ax.set_xticks(range(len(own)), [plain(name) for name in own["channel"]], rotation=90)
     else:
         ax.set_xticks([])
         ax.set_xlabel(f"{len(own)} channels")
     ax.set_ylabel("score (filled: called)")
     if by:
-        ax.legend(title=by, fontsize=7, title_fontsize=8, frameon=False)
+        ax.legend(title=plain(by), fontsize=7, title_fontsize=8, frameon=False)
     tidy(ax, title or space)
     return ax
 
@@ -116,9 +116,9 @@ def number_grid(
         row, column = list(table.index).index(marked[0]), list(table.columns).index(marked[1])
         ax.plot(column, row, "s", markersize=22, fillstyle="none", color=INK, markeredgewidth=1.6)
     upright = all(len(str(name)) <= 3 for name in table.columns)
-    ax.set_xticks(range(values.shape[1]), [str(name) for name in table.columns], rotation=0 if upright else 90)
-    ax.set_yticks(range(values.shape[0]), [str(name) for name in table.index])
-    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set_xticks(range(values.shape[1]), [plain(name) for name in table.columns], rotation=0 if upright else 90)
+    ax.set_yticks(range(values.shape[0]), [plain(name) for name in table.index])
+    ax.set(xlabel=plain(xlabel), ylabel=plain(ylabel))
     tidy(ax, title, frame=False)
     colorbar(image, ax, label)
     return ax
@@ -183,7 +183,7 @@ def roc(
     for k, (name, own) in enumerate(named.items()):
         values = np.asarray(own, dtype=float)
         false, true, _ = roc_curve(known, values)
-        label = f"{name}: {auroc(values, known):.3f}"
+        label = f"{plain(name)}: {auroc(values, known):.3f}"
         ax.plot(false, true, color=PALETTE[k % len(PALETTE)], linewidth=1.6, label=label)
     ax.set(xlabel="share called of channels that do not carry it", ylabel="share called of those that do")
     ax.set_aspect("equal")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import new_axes, tidy
+from .style import new_axes, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def image_grid(
     tidy(ax, title, frame=False)
     ax.set_xticks([])
     ax.set_yticks(
-        (np.arange(lines) + 0.5) * height - 1, [str(name) for name in rows] if rows is not None else [""] * lines
+        (np.arange(lines) + 0.5) * height - 1, [plain(name) for name in rows] if rows is not None else [""] * lines
     )
     ax.tick_params(length=0, labelsize=7)
     return ax

@@ -42,8 +42,8 @@ def overview(
     >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
     >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
     >>> figure = overview(model, data, model.attribute(data))
-    >>> figure.get_suptitle()
-    '8 channels, 800 time steps: unique variance'
+    >>> figure.get_suptitle(), [ax.get_title(loc="left") for ax in figure.axes][:2]  # a simulation has a truth
+    ('8 channels, 800 time steps: unique variance', ['map', 'truth'])
     """
     figure = new_figure((11.5, 6.4))
     grid = figure.add_gridspec(2, 3, width_ratios=(1.1, 1, 1), height_ratios=(1.15, 1))

@@ -22,6 +22,7 @@ __all__ = [
     "colorbar",
     "new_axes",
     "new_figure",
+    "plain",
     "sequential",
     "tidy",
     "write_png",
@@ -85,13 +86,23 @@ def tidy(ax: Axes, title: str | None = None, frame: bool = True) -> None:
     ('a title', False)
     """
     if title:
-        ax.set_title(title, fontsize=9.5, color=INK, loc="left")
+        ax.set_title(plain(title), fontsize=9.5, color=INK, loc="left")
     for side, spine in ax.spines.items():
         spine.set_visible(frame and side in ("left", "bottom"))
         spine.set_color(FAINT)
     ax.tick_params(color=FAINT, labelcolor=INK, labelsize=7.5)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set(color=INK, fontsize=8)
+
+
+def plain(text: object) -> str:
+    """A text that matplotlib shows as it is, with `$` as a character: channels may be called "$x^$", which is no
+    formula.
+
+    >>> plain("ROI $5"), plain(7)
+    ('ROI \\\\$5', '7')
+    """
+    return str(text).replace("$", r"\$")
 
 
 def sequential(name: str) -> Any:
@@ -105,7 +116,7 @@ def colorbar(drawn: Any, ax: Any, label: str, shrink: float = 1.0) -> None:
     """A colour bar beside one or several axes."""
     figure = ax[0].figure if isinstance(ax, list) else ax.figure
     bar = figure.colorbar(drawn, ax=ax, fraction=0.05, pad=0.03, shrink=shrink)
-    bar.set_label(label, color=INK, fontsize=8)
+    bar.set_label(plain(label), color=INK, fontsize=8)
     bar.solids.set_alpha(1)
     bar.ax.tick_params(labelsize=7, length=2, color=FAINT)
     bar.outline.set_visible(False)

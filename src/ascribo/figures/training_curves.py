@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .style import FAINT, INK, PALETTE, new_axes, tidy
+from .style import FAINT, INK, PALETTE, new_axes, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,11 +30,12 @@ def training(
     Examples
     --------
     >>> import ascribo as asc
-    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
-    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
-    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
-    >>> training(model.history_).get_xlabel()
-    'training step'
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(6, 6), steps=600)
+    >>> spaces = {"place": asc.Follow("x", dim=1), "rest": asc.Time(dim=1)}
+    >>> model = asc.ContrastiveEmbedding(spaces, steps=20, seeds=2, batch_size=32, penalty=0, encoder=asc.MLP((8,)))
+    >>> ax = training(model.fit(data).history_, chance=model.goodness_of_fit_["chance"][0])
+    >>> [line.get_label() for line in ax.get_lines() if not line.get_label().startswith("_")]
+    ['InfoNCE, place', 'InfoNCE, rest', 'chance']
     """
     ax = new_axes(ax, (5.6, 3.4))
     steps = np.arange(1, history.sizes["step"] + 1)
@@ -43,7 +44,7 @@ def training(
     for k, (name, curve) in enumerate([*spaces, *errors]):
         colour = PALETTE[k % len(PALETTE)]
         ax.plot(steps, _smooth(curve.values), color=colour, linewidth=0.6, alpha=0.35)
-        ax.plot(steps, _smooth(_mean(curve.values)), color=colour, linewidth=1.6, label=name)
+        ax.plot(steps, _smooth(_mean(curve.values)), color=colour, linewidth=1.6, label=plain(name))
     if chance is not None:
         ax.axhline(chance, color=FAINT, linewidth=1.2, linestyle=(0, (5, 3)), label="chance")
     right = ax.twinx()

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..data.recording import Recording
 from ..data.standardised_channels import time_chunks
 from ..support.circle import check_period
-from .style import FAINT, PALETTE, SEQUENTIAL, colorbar, new_axes, sequential, tidy
+from .style import FAINT, PALETTE, SEQUENTIAL, colorbar, new_axes, plain, sequential, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def tuning_curve(
         codes, labels = pd.factorize(column, sort=True)
         groups, places = np.where(codes < 0, np.nan, codes), np.arange(len(labels))
         few = len(labels) <= MOST_LABELS
-        ax.set_xticks(places if few else [], [str(label) for label in labels] if few else [])
+        ax.set_xticks(places if few else [], [plain(label) for label in labels] if few else [])
     for rows, width, alpha in ((half, 0.9, 0.45), (~half, 0.9, 0.45), (half | True, 1.8, 1.0)):
         groups_of_rows = rates[rows].groupby(groups[rows])
         enough = groups_of_rows.count() * (20 * len(places)) >= rows.sum()
@@ -79,7 +79,7 @@ def tuning_curve(
         marker, size = ("-", 0) if numeric else ("o", 3.0 * width)  # labels have no order: no line joins them
         ax.plot(places, mean, marker, color=PALETTE[0], linewidth=width, alpha=alpha, markersize=size)
     many = "" if numeric or len(places) <= MOST_LABELS else f" ({len(places)} labels)"
-    ax.set(xlabel=variable + many, ylabel=f"mean of {channel}")
+    ax.set(xlabel=plain(variable) + many, ylabel=f"mean of {plain(channel)}")
     tidy(ax, title)
     return ax
 
@@ -110,8 +110,8 @@ def stacked_curves(
         values = np.asarray(own, dtype=float)
         line = k - 0.85 * values / max(float(np.nanmax(values, initial=0.0)), 1e-12)
         ax.fill_between(np.asarray(places), k, line, color=PALETTE[0] if colour else FAINT, linewidth=0)
-    ax.set_yticks(range(len(rates)), list(rates))
-    ax.set(ylim=(len(rates) - 0.4, -1), xlabel=xlabel)
+    ax.set_yticks(range(len(rates)), [plain(name) for name in rates])
+    ax.set(ylim=(len(rates) - 0.4, -1), xlabel=plain(xlabel))
     tidy(ax, title)
     return ax
 
@@ -137,7 +137,7 @@ def rate_map(rates: xr.DataArray, ax: Axes | None = None, *, title: str | None =
         np.ma.masked_invalid(rates.values.T), origin="lower", extent=(*edge(x), *edge(y)), aspect="equal",
         cmap=sequential(SEQUENTIAL), interpolation="nearest",
     )  # fmt: skip
-    ax.set(xlabel=str(across), ylabel=str(up))
+    ax.set(xlabel=plain(across), ylabel=plain(up))
     tidy(ax, title, frame=False)
     colorbar(image, ax, "mean")
     return ax

@@ -72,6 +72,11 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
     """What model.json says and the tensors of a run folder, or an error that says what is wrong with it."""
     folder = Path(folder)
     if not (folder / "model.json").exists():
+        if folder.is_file():
+            raise ValueError(
+                f"{folder} is a file: expected the folder of a fitted model, as `ascribo fit --out FOLDER` or "
+                "model.save(folder) writes it."
+            )
         if not folder.is_dir():
             raise ValueError(f"{folder} is not an ascribo run: there is no such folder.")
         hint = "If a fit was interrupted, run it again with the same --out to resume."

@@ -48,14 +48,16 @@ def write_comparison(
     Examples
     --------
     >>> import tempfile, ascribo as asc
-    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
-    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
-    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
-    >>> run = Run(model, model.attribute(data))
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> write_comparison({"monday": run, "tuesday": run}, f"{folder.name}/both.html").name
-    'both.html'
-    >>> folder.cleanup()
+    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(3, 3), steps=1200)
+    >>> small = dict(spaces={"x": asc.Follow("x", dim=1)}, seeds=1, steps=10, batch_size=64, penalty=0)
+    >>> runs = {}
+    >>> for day, part in {"monday": data[:600], "tuesday": data[600:]}.items():
+    ...     model = asc.ContrastiveEmbedding(**small).fit(part)
+    ...     runs[day] = Run(model, model.attribute(part))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = write_comparison(runs, f"{folder}/both.html", title="Two days").read_text()
+    >>> "Two days" in text, "tuesday" in text
+    (True, True)
     """
     words = compare_runs(runs, q)
     when = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")

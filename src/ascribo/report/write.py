@@ -42,13 +42,13 @@ def write_report(
     Examples
     --------
     >>> import tempfile, ascribo as asc
-    >>> data = asc.simulate.box(observed=1, hidden=1, channels=(4, 4), steps=800)
-    >>> small = dict(steps=10, batch_size=64, encoder=asc.MLP((8,)), penalty=0, progress=False)
-    >>> model = asc.ContrastiveEmbedding({"x": asc.Follow("x", dim=1)}, seeds=1, **small).fit(data)
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> write_report(model, data, f"{folder.name}/report.html", maps=model.attribute(data)).name
-    'report.html'
-    >>> folder.cleanup()
+    >>> data = asc.simulate.mixed(spaces={"speed": 1}, hidden=1, channels=6, steps=1000)
+    >>> spaces = {"speed": asc.Follow("speed0", dim=1)}
+    >>> model = asc.ContrastiveEmbedding(spaces, seeds=1, steps=15, batch_size=64, penalty=0.0).fit(data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_report(model, data, f"{folder}/mouse.html", maps=model.attribute(data), title="Mouse 7")
+    ...     print(path.name, "<title>Mouse 7" in path.read_text())
+    mouse.html True
     """
     if list(maps.by_space["channel"].values) != list(recording.channel_names):
         raise ValueError("the maps are of other channels than the recording: pass the maps of this recording.")

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -215,8 +216,9 @@ def recording_from_table(
     left = [column for column in columns if column not in used]
     rest = [column for column in left if is_numeric_dtype(table[column])]
     if channels is None or variables is None:
-        for column in left:
-            _check_left_out(table[column])
+        for name in left:
+            column: Any = table[name]
+            _check_left_out(column)
     if channels is None:
         channels, rest = rest, []
         if not channels:
