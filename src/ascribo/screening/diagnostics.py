@@ -68,8 +68,8 @@ HIDDEN_COMPANY = (
 )
 SLOW_RESPONSES = (
     "{found} channels tell more of its averages over the time before than of what is new in it: they respond "
-    "slowly. Their scores are shares of the channel's change from step to step, and other slow things that go "
-    "along with it are less surely told apart."
+    "slowly, or have so much noise that what is new at a moment says little. Their scores are shares of the "
+    "channel's change from step to step, and other slow things that go along with it are less surely told apart."
 )
 TOO_QUIET = (
     "{found} of {channels} channels are active in a few blocks of time only, as cells with a handful of spikes "

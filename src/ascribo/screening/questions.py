@@ -40,6 +40,13 @@ ALIKE = 0.9
 """Autocorrelation down to which the past may fall: what is beyond is new enough to be asked about."""
 AROUND = (1, 2, 4, 8)
 """Time steps before and after, at which other variables are conditioned on."""
+HISTORY = (*range(1, 21), 24, 28, 32)
+"""Time steps before, at which other variables that change abruptly are conditioned on."""
+HISTORY_COLUMNS = 96
+"""Columns of that for each such variable, at most."""
+AT_ONCE, IN_FEW = 0.4, 0.1
+"""A variable changes abruptly if a step has this share of its change over eight, or if nearly all of its change is
+in this share of time steps."""
 PATH_LEAVES, PRESENT_LEAVES = 0.2, 0.5
 """A variable is the change of another if the other's path leaves less of it, and its present more."""
 DECAY_TIMES = (1.0, 4.0, 15.0)
@@ -100,6 +107,22 @@ class Variable:
     def columns(self) -> np.ndarray:
         """The values, or mixtures of them, of up to eight columns, in single precision."""
         return self.narrow(8).astype(np.float32)
+
+    @cached_property
+    def abrupt(self) -> bool:
+        """Whether it changes abruptly, as events, labels and white noise do: what it was between two moments then
+        does not follow from what it was at these.
+
+        >>> walk = np.cumsum(np.random.default_rng(0).standard_normal((2000, 1)), axis=0)
+        >>> make = lambda values: Variable(values, False, np.arange(2000), 1, True)
+        >>> make(walk).abrupt, make(np.diff(walk, axis=0, prepend=0)).abrupt, make(np.round(walk / 30)).abrupt
+        (False, True, True)
+        """
+        change = np.square(np.diff(self.values, axis=0)).sum(1)
+        over_eight = np.square(self.values[8:] - self.values[:-8]).sum(1).mean()
+        largest = np.sort(change)[::-1]
+        few = np.searchsorted(np.cumsum(largest), 0.95 * largest.sum()) < IN_FEW * len(change)
+        return bool(change.mean() > AT_ONCE * over_eight or few)
 
     @cached_property
     def _quantiles(self) -> np.ndarray:
@@ -282,6 +305,7 @@ class Question:
             if not other.path:
                 continue
             given.append(other.columns[around].reshape(len(rows), -1))
+            given += self._history_of(other, rows)
             if self.reach and not other.categorical:
                 shifted = self._before(rows, self.reach), self._after(rows, self.reach)
                 given += [waves(other.columns[index], self.count(8), 0.5, 6.0) for index in shifted]
@@ -305,6 +329,16 @@ class Question:
         changing = [other.changing_functions(rows, len(self.first), self.count(6))] if other.wanders else []
         late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
         return [other.fine_functions(rows, self.count(24)), *changing, *late]
+
+    def _history_of(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
+        """Values of another space's variable at each of the steps before, and how much it had just changed then, if
+        it changes abruptly."""
+        if not other.abrupt:
+            return []
+        lags = np.array(HISTORY[: max(1, self.count(HISTORY_COLUMNS) // (2 * other.columns.shape[1]))])
+        values, before = (other.columns[self._within_epoch(rows, -lags - more)] for more in (0, 1))
+        now = np.abs(other.columns[rows] - other.columns[self._before(rows, 1)])
+        return [values.reshape(len(rows), -1), now, np.abs(values - before).reshape(len(rows), -1)]
 
     def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Waves of values (rows, k) of the space and those of all other spaces together."""

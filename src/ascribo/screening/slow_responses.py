@@ -24,6 +24,8 @@ __all__ = ["SlowQuestion", "slow_question", "slower_channels"]
 
 AVERAGED = (5.0, 20.0, 80.0)
 """Time steps over which the variables are averaged."""
+NEARLY_WHITE = 0.1
+"""Autocorrelation below which a channel is nearly white."""
 LOOKED_AT = 5_000
 """Time steps from which it is judged which channels are slower."""
 WAVES = 4
@@ -32,13 +34,16 @@ WAVES = 4
 
 def slower_channels(variable: Variable, scores: np.ndarray) -> np.ndarray:
     """Channels that are asked the second question: those that keep more over the variable's lag than it does
-    (autocorrelation above `ALIKE`), or all if the variable seldom changes. scores : (time, channel).
+    (autocorrelation above `ALIKE`) or next to nothing (below `NEARLY_WHITE`), or all if it seldom changes.
+
+    Of a channel that is nearly white all past values can be asked about at once: next to nothing that is slow goes
+    along with them. scores : (time, channel).
     """
     if variable.seldom:
         return np.arange(scores.shape[1])
     few = np.arange(0, len(scores), max(1, len(scores) // LOOKED_AT))
     kept = np.einsum("tc,tc->c", scores[few], scores[variable.past[few]]) / len(few)
-    return np.flatnonzero(kept > ALIKE)
+    return np.flatnonzero((kept > ALIKE) | (np.abs(kept) < NEARLY_WHITE))
 
 
 def slow_question(
@@ -86,6 +91,7 @@ class SlowQuestion(Question):
             if other.path:
                 given += [other.columns[self._before(rows, lag)] for lag in AROUND]
                 given += [other.columns[self._after(rows, lag)] for lag in AROUND]
+                given += self._history_of(other, rows)
                 given.append(self._averages[id(other)][rows])
         given += self._clocks(rows)
         return put_together(given, [], [self._averages[id(self.space)][rows]], self.channels[rows])
