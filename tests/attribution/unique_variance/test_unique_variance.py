@@ -507,7 +507,7 @@ def test_levels_are_shares_of_the_whole_variance(scene):
     assert abs(level - scene.maps.by_space).sel(space="rest").max() == 0
     table = scene.maps.calls().set_index(["channel", "space"])
     assert table.loc[("a", "a"), "level"] == level.sel(channel="a", space="a")
-    assert list(table.columns) == ["score", "level", "p", "q", "ci_low", "ci_high", "called", "note"]
+    assert list(table.columns) == ["score", "level", "note", "p", "q", "ci_low", "ci_high", "called"]
 
 
 def test_an_embedding_at_chance_is_no_reason_to_refuse_variables():
