@@ -1,6 +1,7 @@
 """Checkpoints are told from other files by what stands in them."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -147,3 +148,33 @@ checkpoints.write_checkpoint(file, 0, "", parameters, adam, {}, {})
     with one_fit(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def soon():
+    """Whoever waits for a pipe is woken."""
+
+    def wake(*_):
+        raise TimeoutError("it waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, wake)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_pipe_in_place_of_a_state_is_refused_and_not_waited_for(soon, data, tmp_path, make):
+    own = [int(seed) for seed in np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)]
+    make(tmp_path / "seeds-7.safetensors")  # of others: left alone
+    make(state := tmp_path / f"seeds-{own[0]}.safetensors")
+    before = sorted(tmp_path.iterdir())
+    model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, checkpoint=tmp_path, **SMALL)
+    with pytest.raises(ValueError, match=rf"{state.name} cannot be read .*is not an ordinary file.*Delete it"):
+        model.fit(data)
+    assert sorted(tmp_path.iterdir()) == before
+    checkpoints.discard_checkpoints(before)
+    state.unlink()
+    model.fit(data)

@@ -55,7 +55,8 @@ def read_progress(folder: Path) -> pd.DataFrame | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted((folder / ".checkpoint").glob("seeds-*.safetensors"))
+    """The states in a folder; not pipes and devices, which may never end."""
+    return sorted(file for file in (folder / ".checkpoint").glob("seeds-*.safetensors") if file.is_file())
 
 
 def _row(file: Path) -> dict[str, Any] | None:

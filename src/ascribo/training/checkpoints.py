@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from ..support.files import only_writer, write_atomically
+from ..support.files import check_ordinary, only_writer, write_atomically
 from ..support.sealed_json import is_whole, read_json, write_sealed
 from .adam import Adam
 from .data_parallel import rank
@@ -155,11 +155,12 @@ def _metadata(file: Path) -> dict[str, str]:
     """What a file of tensors says of itself; nothing if it is no such file."""
     try:
         return _said(file)
-    except (SafetensorError, OSError):
+    except (SafetensorError, OSError, ValueError):
         return {}
 
 
 def _said(file: Path) -> dict[str, str]:
+    check_ordinary(file)
     with safe_open(file, "pt") as content:
         return content.metadata() or {}
 
@@ -213,8 +214,8 @@ def read_checkpoint(
     kept : names of the curves. They come in parts of `chunk` steps.
     """
     try:
-        tensors, facts = load_file(path), _said(path)
-    except (SafetensorError, OSError) as error:
+        facts, tensors = _said(path), load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
     if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
