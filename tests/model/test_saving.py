@@ -211,6 +211,45 @@ def test_a_link_to_an_endless_file_is_not_read(model, tmp_path, name):
         asc.load(tmp_path)
 
 
+@pytest.fixture
+def no_tensors_are_read(monkeypatch):
+    read = Path.read_bytes
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda file: read(file) if file.suffix == ".json" else pytest.fail(f"{file} was read")
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs files with holes")
+def test_a_file_of_tensors_that_is_longer_than_it_says_is_not_read(model, tmp_path, no_tensors_are_read):
+    folder = model.save(tmp_path / "run")
+    (file,) = folder.glob("*.safetensors")
+    size = file.stat().st_size
+    os.truncate(file, 300 * 2**30)
+    with pytest.raises(ValueError, match=rf"has 322,122,547,200 bytes; expected {size:,} at most"):
+        asc.load(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs files with holes")
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ('{"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, %d]}}', r"its tensors would take [\d.]+ GB"),
+        ('{"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, NaN]}, "b": %d}', "header cannot be read"),
+        ("[%d]", "header cannot be read"),
+        ("{%d", "header cannot be read"),
+    ],
+)
+def test_what_a_file_of_tensors_says_of_its_size_has_limits(model, tmp_path, no_tensors_are_read, header, said):
+    folder = model.save(tmp_path / "run")
+    (file,) = folder.glob("*.safetensors")
+    text = (header % 2**45).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text)
+    os.truncate(file, 2**42)
+    with pytest.raises(ValueError, match=said) as refused:
+        asc.load(folder)
+    assert file.name in str(refused.value)
+
+
 def test_own_encoder_is_asked_for(data, tmp_path):
     mine = nn.Linear(10, 4)
     model = asc.ContrastiveEmbedding(

@@ -65,5 +65,5 @@ def read_ordinary(file: Path, most: int | None = None) -> bytes:
     """The bytes of an ordinary file; refuses devices and pipes, which may never end, and what is too large."""
     check_ordinary(file)
     if most is not None and file.stat().st_size > most:
-        raise ValueError(f"{file} has {file.stat().st_size:,} bytes: no file of ascribo's is so large.")
+        raise ValueError(f"{file} has {file.stat().st_size:,} bytes; expected {most:,} at most.")
     return file.read_bytes()
