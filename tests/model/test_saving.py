@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from torch import nn
 import ascribo as asc
 from ascribo.model import run_folder
 from ascribo.support import stored_parameters as records
+from ascribo.support.files import only_writer
 from ascribo.support.sealed_json import seal
 
 
@@ -381,6 +383,24 @@ def test_a_random_state_that_has_moved_on_comes_back_as_none(data, tmp_path):
 
 
 # Files
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(model, tmp_path):
+    code = (
+        "import sys; from ascribo.support.files import only_writer; lock = only_writer(sys.argv[1]);"
+        "lock.__enter__(); print('held', flush=True); sys.stdin.read()"
+    )
+    own = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    given = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": own}
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "run"], **given) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match=rf"is being written to by process {other.pid} on"):
+            model.save(tmp_path / "run")
+        assert not (tmp_path / "run/model.json").exists()
+        other.stdin.close()
+    with only_writer(tmp_path / "run"):
+        model.save(tmp_path / "run")
+    assert sorted(file.suffix for file in (tmp_path / "run").iterdir()) == [".json", ".safetensors"]
 
 
 def test_files_of_others_are_left_alone(data, tmp_path):

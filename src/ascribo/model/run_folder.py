@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load, save
 
 from ..support.compute import check_memory
-from ..support.files import check_ordinary, write_atomically
+from ..support.files import check_ordinary, this_process_writes, write_atomically
 from ..support.sealed_json import is_whole, read_json, read_ordinary, write_sealed
 from ..version import __version__
 
@@ -50,9 +50,15 @@ def check_folder(folder: str | Path) -> Path:
 def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> str:
     """Write a run folder and return the digest of its tensors.
 
-    A model that was there before stays whole until the new one is; then its file of tensors is removed.
+    A model that was there before stays whole until the new one is; then its file of tensors is removed. A folder
+    that another process is writing to is refused.
     """
     folder = check_folder(folder)
+    with this_process_writes(folder):
+        return _write(folder, facts, tensors)
+
+
+def _write(folder: Path, facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> str:
     before = _ours(folder)
     metadata = {"format": str(FORMAT)}  # one entry: several come in another order in every process
     data = save({name: value.contiguous() for name, value in tensors.items()}, metadata=metadata)
