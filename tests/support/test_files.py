@@ -212,3 +212,12 @@ def test_a_lock_that_cannot_be_made_says_where(tmp_path, monkeypatch):
         only_writer(tmp_path / "run"),
     ):
         raise AssertionError
+
+
+def test_a_full_disk_does_not_keep_a_folder_from_being_locked(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with only_writer(tmp_path), pytest.raises(FolderInUse, match="another process"), only_writer(tmp_path):
+        raise AssertionError

@@ -138,7 +138,7 @@ def _fitted(
         say(f"the model is in {run} already", bool(model.progress))
         return found.set_params(**for_this_run)
     say(f"fitting {describe_size(recording)}", bool(model.progress))
-    with room_for_fit(model, recording, run) as give_back:
+    with room_for_fit(model, recording, run, attributed=True) as give_back:
         model.set_params(checkpoint=state).fit(recording)
         give_back()
     save(model.set_params(checkpoint=None, memory=None), run, data=source, analysis=mark)

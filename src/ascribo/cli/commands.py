@@ -5,15 +5,19 @@ progress : every command takes it; False: nothing on standard error but warnings
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
-from ..model.room_needs import room_for_fit
+from ..model.room_needs import bytes_of_calls, bytes_of_map, room_for_fit
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
-from ..support.files import check_writable, write_atomically
+from ..spaces.base import Space
+from ..support.files import check_writable, room_kept, write_atomically
 from ..support.progress import say
 from ..training.data_parallel import rank
 from .analyse import analyse
@@ -100,7 +104,9 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
         raise ValueError("there is nothing to ask about: give at least one of --follow, --discrete, --regress.")
     spaces, recording = options.build_spaces(), options.read(progress)
     say(f"screening {describe_size(recording)}", progress)
-    found = screen_recording(recording, spaces, q, memory=memory)
+    with _room_for_calls(out, spaces, recording) as give_back:
+        found = screen_recording(recording, spaces, q, memory=memory)
+        give_back()
     for space, own in found.calls.groupby("space", sort=False):
         table: Any = own.sort_values("p", kind="stable").drop(columns="space")
         number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
@@ -112,6 +118,13 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
     if out is not None:
         write_atomically(out, lambda path: found.calls.to_csv(path, index=False))
         print_line(f"calls: {out}")
+
+
+def _room_for_calls(out: str | None, spaces: Mapping[str, Space], recording: Recording) -> Any:
+    """Room for the table of calls, if it is to be written."""
+    if out is None:
+        return nullcontext(lambda: None)
+    return room_kept(Path(out).parent, bytes_of_calls(spaces, recording.channel_names), what="the calls")
 
 
 def attribute(
@@ -137,7 +150,11 @@ def attribute(
     model.set_params(progress=progress, memory=memory, **({} if device is None else {"device": device}))
     recording = recording_of_run(run, model, source, data, progress)
     say(f"attributing by {method}", progress)
-    maps = model.attribute(recording, method=method, samples=samples, loss=loss)
+    spaces, names, seeds = model.model_.spaces, model.model_.channels, model.model_.seeds
+    size = max(bytes_of_map(spaces, names, seeds), bytes_of_calls(spaces, names))
+    with room_kept(path.parent, size, what="the map") as give_back:
+        maps = model.attribute(recording, method=method, samples=samples, loss=loss)
+        give_back()
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     for name, space in model.model_.spaces.items():
         if space.nuisance or name in maps.refused:

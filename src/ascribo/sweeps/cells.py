@@ -166,7 +166,7 @@ def _fitted(
         return found, facts
     checkpoint = folder / ".checkpoint"
     model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs)
-    with room_for_fit(model, recording, folder) as give_back:
+    with room_for_fit(model, recording, folder, attributed=True) as give_back:
         model.fit(recording)
         with contextlib.suppress(OSError):
             checkpoint.rmdir()
