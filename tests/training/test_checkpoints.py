@@ -110,10 +110,23 @@ def test_a_damaged_state_is_refused(data, tmp_path, how):
         read_checkpoint(file, "", *again)
 
 
+def test_a_state_of_another_format_is_refused_and_stays(data, tmp_path):
+    task, settings = prepare(data, {"rest": asc.Time(1)}).problem, Settings(2, 32, 1e-3, Constant(0.0))
+    steps = EagerSteps(RecordingSource([task], [4]), settings)
+    file, curves = tmp_path / "state.safetensors", {"infonce": [np.zeros((2, 1), np.float32)]}
+    write_checkpoint(file, 2, "", steps.parameters, steps.optimizer, curves, {"format": "2"})
+    with pytest.raises(ValueError, match=r"format '2', and this version of ascribo reads format 1: go on with"):
+        read_checkpoint(file, "", steps.parameters, steps.optimizer, ("infonce",), 50)
+    write_sealed(tmp_path / "fit.json", {**OURS, "format": 2, "1 seeds": [3]})
+    with pytest.raises(ValueError, match=r"fit\.json was written in format 2.*or delete the file to start anew"):
+        remembered(tmp_path)
+    assert file.exists() and (tmp_path / "fit.json").exists()
+
+
 def test_what_was_decided_is_refused_if_it_was_changed(data, tmp_path):
     remember(tmp_path, "1 seeds", [3])
     file, model = tmp_path / "fit.json", asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, **SMALL)
-    assert remembered(tmp_path) == {**OURS, "1 seeds": [3]}
+    assert remembered(tmp_path) == {**OURS, "format": 1, "1 seeds": [3]}
     file.write_text(file.read_text().replace("3", "4", 1))
     with pytest.raises(ValueError, match=r"does not match its checksum\. Delete it"):
         remembered(tmp_path)

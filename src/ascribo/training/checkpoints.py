@@ -30,6 +30,7 @@ __all__ = [
     "checkpoint_file",
     "discard_checkpoints",
     "forget",
+    "is_readable",
     "one_fit",
     "read_checkpoint",
     "remember",
@@ -40,6 +41,9 @@ __all__ = [
 
 MARK = {"ascribo": "checkpoint"}
 """What stands in the metadata of the files."""
+FORMAT = 1
+"""Goes up by one whenever what is written changes; files of earlier versions have none, and are read as well."""
+HEAD = {**MARK, "format": FORMAT}
 DECISIONS = "fit.json"
 ANEW = "Delete it to start anew, or choose another folder."
 
@@ -101,6 +105,7 @@ def remembered(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{file} is not a file of ascribo: choose another folder for the checkpoints.")
     if not is_whole(found):
         raise ValueError(f"{file} is damaged: it does not match its checksum. Delete it to start anew.")
+    _check_format(file, found.get("format", FORMAT))
     return {key: value for key, value in found.items() if key != "checksum"}
 
 
@@ -111,7 +116,7 @@ def remember(folder: Path, key: str, value: Any, *, anew: bool = False) -> Any:
     """
     known = remembered(folder)
     if key not in known or (anew and known[key] != value):
-        known = {**MARK, **known, key: value}
+        known = {**known, **HEAD, key: value}
         write_sealed(folder / DECISIONS, known)
     return known[key]
 
@@ -121,7 +126,7 @@ def forget(folder: Path, keys: Iterable[str]) -> None:
     known = remembered(folder)
     left = {key: value for key, value in known.items() if key not in set(keys)}
     file = folder / DECISIONS
-    if known and left.keys() <= MARK.keys():
+    if known and left.keys() <= HEAD.keys():
         file.unlink()
     elif left != known:
         write_sealed(file, left)
@@ -139,6 +144,20 @@ def tidy(folder: Path, files: Iterable[Path], keys: Iterable[str]) -> None:
 def _is_ours(facts: Mapping[str, Any]) -> bool:
     """Whether a file says that it belongs to a fit of ascribo's."""
     return all(facts.get(key) == value for key, value in MARK.items())
+
+
+def is_readable(facts: Mapping[str, Any]) -> bool:
+    """Whether the metadata of a file are those of a state that this version reads."""
+    return _is_ours(facts) and facts.get("format", str(FORMAT)) == str(FORMAT)
+
+
+def _check_format(file: Path, form: Any) -> None:
+    """Refuse a file of another format; in the metadata of tensors it is a text."""
+    if str(form) != str(FORMAT):
+        raise ValueError(
+            f"{file} was written in format {form!r}, and this version of ascribo reads format {FORMAT}: go on with "
+            "the version that wrote it, or delete the file to start anew."
+        )
 
 
 def _checksum(facts: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
@@ -186,7 +205,7 @@ def write_checkpoint(
         for key, state in optimizer.state[value].items():
             tensors[f"adam.{name}.{key}"] = state.cpu()
     tensors = {name: value.contiguous() for name, value in tensors.items()}
-    facts = {**MARK, "done": str(done), "fingerprint": fingerprint}
+    facts = {**MARK, "format": str(FORMAT), "done": str(done), "fingerprint": fingerprint}
     facts |= {name: str(value) for name, value in said.items()}
     facts["checksum"] = _checksum(facts, tensors)
     try:
@@ -219,6 +238,7 @@ def read_checkpoint(
         raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
     if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
+    _check_format(path, facts.get("format", FORMAT))
     if facts.get("fingerprint") != fingerprint:
         raise ValueError(
             f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
