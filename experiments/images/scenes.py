@@ -12,7 +12,6 @@ box that starts small then turns the axes.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from ascribo.networks.outputs import Box, Output, Sphere, Unbounded
 from ascribo.spaces.similarities import Dot, SquaredL2
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
+from ascribo.support.sealed_json import read_json
 from experiments.images.augmentations import augment
 from experiments.images.pair_source import ImageSource, train_within, with_statistics
 from experiments.shared.image_networks import four_convolutions, resnet18
@@ -207,7 +207,7 @@ def _rows(
         else:
             row = _train(images[:split], latents[:split], *held, progress=progress, **case)
             write_json(file, {**row, "identity_r2": identity, "images": split, "render_seconds": spent})
-        rows.append(row := json.loads(file.read_text()))
+        rows.append(row := read_json(file))
         say(f"{row['name']}: R² {row['r2']}, MCC {row['mcc']}, {row['steps']} steps", enabled=progress)
     rows[0]["shown"] = pack_colours(every.images[:SAMPLES_SHOWN].transpose(0, 2, 3, 1))
     return rows, there

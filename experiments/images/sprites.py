@@ -8,7 +8,6 @@ be had here: simulated tracks stand in, so those two tables are not comparable n
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from ascribo import figures, simulate
 from ascribo.support.compute import resolve_device
 from ascribo.support.files import write_atomically
 from ascribo.support.progress import say
+from ascribo.support.sealed_json import read_json
 from experiments.images.sprite_models import DATA, Encoders, sample_pairs, train_models
 from experiments.images.sprite_scores import (
     SCORES,
@@ -153,10 +153,10 @@ def _rows(
         write_json(file, row)
         say(f"{row['data']} {row['kind']}: {row['steps']} steps, {row['seconds']:.0f} s", enabled=progress)
     del grid
-    rows: list[Row] = [json.loads(file.read_text()) for file in files]
+    rows: list[Row] = [read_json(file) for file in files]
     for score in (score_codes, score_dci):  # what was found is kept before the slowest score is begun
         for row, file, case in zip(rows, files, wanted, strict=True):
-            if _codes(file).exists():
+            if _codes(file).is_file():
                 _score(score, row, np.load(_codes(file), mmap_mode="r"), case)
                 write_json(file, row)
     return rows, there

@@ -7,7 +7,6 @@ table 1: where `table1.json` or its unfinished rows are in the same folder, they
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ascribo import figures
+from ascribo.support.sealed_json import read_json
 from experiments.regcl import box_models, table1
 from experiments.regcl.box_models import OURS, PAPERS
 from experiments.regcl.reporting import describe_time, draw_curves, fit_table, method_table, spell_out
@@ -86,8 +86,8 @@ def _known(wanted: Sequence[Case], out: Path) -> list[Row]:
     """Rows of table 1: of the finished experiment, or those of one that was interrupted."""
     finished = out / "table1.json"
     if finished.exists():
-        return json.loads(finished.read_text())["rows"]
-    return [json.loads(file.read_text()) for file in row_files(wanted, out / ".table1") if file.exists()]
+        return read_json(finished)["rows"]
+    return [read_json(file) for file in row_files(wanted, out / ".table1") if file.exists()]
 
 
 run = experiment(

@@ -26,6 +26,7 @@ from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.spaces.base import Space
 from ascribo.support.compute import one_thread
 from ascribo.support.progress import say
+from ascribo.support.sealed_json import read_json
 from ascribo.training.dispatch import train_many
 from ascribo.training.penalty_weight import Schedule
 from ascribo.training.settings import Settings
@@ -172,7 +173,7 @@ def _in_stacks(
         for k, row in zip(members, rows, strict=True):
             write_json(files[k], row)
         tell(f"stack {number} of {len(stacks)}: {time.monotonic() - began:.0f} s")
-    return [json.loads(file.read_text()) for file in files], len(files) - len(waiting)
+    return [read_json(file) for file in files], len(files) - len(waiting)
 
 
 def _pack(cases: Sequence[Case], waiting: Sequence[int], items: Mapping[int, Prepared]) -> list[list[int]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ascribo.support.progress import bar
+from ascribo.support.sealed_json import read_json
 from ascribo.support.spread import spread
 from experiments.shared.results import code, write_json
 
@@ -62,7 +63,7 @@ def compute_rows(
             write_json(files[int(k)], row)
             shown.advance()
             shown.line(describe(row))
-    return [json.loads(file.read_text()) for file in files], len(cases) - len(waiting)
+    return [read_json(file) for file in files], len(cases) - len(waiting)
 
 
 def _row(task: Callable[..., Row], case: Case) -> Row:

@@ -1,5 +1,7 @@
 """`ascribo analyse`: what is assumed of the variables of a file, and all that comes of it."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ import ascribo as asc
 from ascribo.cli.longer_bins import average_in_bins
 from ascribo.cli.main import main
 from ascribo.cli.proposed_spaces import angle_period, propose_spaces
+from ascribo.support.files import only_writer
+from ascribo.training import dispatch, loop
 
 pytestmark = pytest.mark.usefixtures("quick_unique_variance")
 QUICK = ["--seeds", "1", "--steps", "30", "--jobs", "1"]
@@ -145,3 +149,67 @@ def test_bins_do_not_cross_epochs_and_keep_labels():
     longer = average_in_bins(recording, asc.Treatment(bin_size=0.2))
     assert longer.X.ravel().tolist() == [0.5, 2.5, 5.5, 7.5] and longer.epochs.tolist() == [0, 0, 1, 1]
     assert longer.variables["side"].tolist() == list("aabb")
+
+
+@pytest.fixture(scope="module")
+def whole(table, tmp_path_factory, quick_unique_variance):
+    """An analysis that was not interrupted: its words but for the folder, and what came of it."""
+    words = ["analyse", str(table), "--channels", "channel*", "--follow", "x", "--quiet", *QUICK, "--steps", "60"]
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert main([*words, "--out", str(out)]) == 0
+    return words, results(out)
+
+
+def results(out):
+    return json.loads((out / "model.json").read_text())["sha256"], (out / "calls.csv").read_text()
+
+
+def test_two_analyses_do_not_write_to_one_folder(whole, tmp_path, fails):
+    out = tmp_path / "run"
+    with only_writer(out):
+        assert "is being written to by process" in fails(*whole[0], "--out", out)
+        assert sorted(file.name for file in out.iterdir()) == [".lock"]
+
+
+def test_an_analysis_that_was_interrupted_while_fitting_goes_on(whole, tmp_path, monkeypatch, capsys):
+    class Told:
+        def __enter__(self):
+            return lambda: True
+
+        def __exit__(self, *_):
+            return None
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "stops_cleanly", lambda folder: Told())
+        assert main([*whole[0], "--out", str(out)]) == 130
+    said = capsys.readouterr().err
+    assert "stopped after 50 of at most 60 steps" in said and f"(ascribo resume {out})" in said
+    assert list((out / ".checkpoint").glob("seeds-*"))
+    assert main(["resume", str(out), "--quiet"]) == 0
+    assert results(out) == whole[1] and not (out / ".checkpoint").exists() and not (out / ".lock").exists()
+
+
+def test_an_analysis_that_was_interrupted_later_does_not_fit_again(whole, tmp_path, monkeypatch, capsys, fails):
+    def interrupts(*_, **__):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(asc.ContrastiveEmbedding, "attribute", interrupts)
+        assert main([*whole[0], "--out", str(out)]) == 130
+    assert f"what is done is kept in {out} (ascribo resume {out})" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch, "_train_stack", lambda *_: pytest.fail("it was fitted again"))
+        assert main(["resume", str(out), "--quiet"]) == 0
+    assert results(out) == whole[1] and not (out / ".checkpoint").exists()
+    capsys.readouterr()
+    assert "no fit, analysis or sweep that was interrupted" in fails("resume", out)
+
+
+@pytest.mark.parametrize("changes", [["--random-state", "1"], ["--follow", "y"]])
+def test_another_analysis_in_the_folder_is_fitted(whole, tmp_path, changes):
+    out = tmp_path / "run"
+    assert main([*whole[0], "--out", str(out)]) == 0
+    assert main([*whole[0], *changes, "--out", str(out)]) == 0
+    assert results(out)[0] != whole[1][0]

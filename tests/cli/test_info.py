@@ -11,6 +11,7 @@ import xarray as xr
 import ascribo as asc
 from ascribo.cli.main import main
 from ascribo.model import run_folder
+from ascribo.support.sealed_json import write_sealed
 
 pytestmark = pytest.mark.usefixtures("quick_unique_variance")
 
@@ -48,6 +49,25 @@ def test_info_on_a_folder_that_is_no_run(tmp_path, fails):
     assert "not a finished ascribo run" in fails("info", tmp_path)
     (tmp_path / "rat.csv").write_text("a,b\n1,2\n")
     assert "rat.csv is a file: expected the folder of a fitted model" in fails("info", tmp_path / "rat.csv")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": 3},
+        {"data": {}},
+        {"data": {"path": "rat.npz"}},
+        {"channels": 3},
+        {"spaces": {"type": "dict", "items": [["a", {}]]}},
+        {"spaces": 3},
+        {"parameters": {}},
+    ],
+)
+def test_odd_facts_with_a_good_checksum_are_refused_in_a_sentence(run, table, tmp_path, fails, changes):
+    folder = shutil.copytree(run, tmp_path / "odd")
+    write_sealed(folder / "model.json", {**json.loads((run / "model.json").read_text()), **changes})
+    for command in (["info", folder], ["report", folder], ["attribute", folder, "--out", tmp_path / "map.nc"]):
+        assert f"{folder} is damaged" in fails(*command)
 
 
 def test_info_needs_no_module_of_the_users(run, tmp_path, capsys):

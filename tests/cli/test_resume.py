@@ -1,4 +1,5 @@
-"""`ascribo resume`: the command that was interrupted is run again; only fits and sweeps are, and nowhere else."""
+"""`ascribo resume`: the command that was interrupted is run again; only fits, analyses and sweeps are, and nowhere
+else."""
 
 import json
 import os
@@ -49,7 +50,10 @@ def test_a_fit_goes_on_from_any_folder(run, table, tmp_path, monkeypatch, capsys
     assert digests[0] == digests[1] and not (out / ".checkpoint").exists() and not (out / ".lock").exists()
     capsys.readouterr()
     assert main(["resume", str(out)]) == 2
-    assert "has no fit or sweep that was interrupted. It is done: see `ascribo info`." in capsys.readouterr().err
+    assert (
+        "has no fit, analysis or sweep that was interrupted. It is done: see `ascribo info`."
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_a_sweep_with_cells_that_failed_goes_on(swept, tmp_path, capsys, fails):
     assert "cells:  2 of 2 done" in capsys.readouterr().out
     assert all(file.stat().st_mtime_ns == when for file, when in before.items()), "it was computed again"
     assert not (out / ".checkpoint").exists()
-    assert "no fit or sweep that was interrupted. Its sweep is over" in fails("resume", out)
+    assert "no fit, analysis or sweep that was interrupted. Its sweep is over" in fails("resume", out)
 
 
 def test_a_sweep_that_lost_its_scheduler_goes_on(swept, capsys, monkeypatch, fails):

@@ -1,5 +1,8 @@
 """`ascribo watch`: fits that run, and those that are done."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -94,3 +97,13 @@ def test_files_of_an_older_version_are_shown(tmp_path):
     assert table is not None and table["steps"].tolist() == [3]
     assert table[["of", "bits", "left"]].isna().to_numpy().all()
     assert main(["watch", str(tmp_path), "--once"]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+def test_a_pipe_in_place_of_a_state_is_not_waited_for(tmp_path):
+    (tmp_path / ".checkpoint").mkdir()
+    os.mkfifo(tmp_path / ".checkpoint/seeds-1.safetensors")
+    (tmp_path / ".checkpoint/seeds-2.safetensors").symlink_to("/dev/zero")
+    command = [sys.executable, "-m", "ascribo", "watch", tmp_path, "--once", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "neither a fitted model nor the state" in done.stderr

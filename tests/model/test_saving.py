@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from torch import nn
 import ascribo as asc
 from ascribo.model import run_folder
 from ascribo.support import stored_parameters as records
+from ascribo.support.files import only_writer
 from ascribo.support.sealed_json import seal
 
 
@@ -211,6 +213,45 @@ def test_a_link_to_an_endless_file_is_not_read(model, tmp_path, name):
         asc.load(tmp_path)
 
 
+@pytest.fixture
+def no_tensors_are_read(monkeypatch):
+    read = Path.read_bytes
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda file: read(file) if file.suffix == ".json" else pytest.fail(f"{file} was read")
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs files with holes")
+def test_a_file_of_tensors_that_is_longer_than_it_says_is_not_read(model, tmp_path, no_tensors_are_read):
+    folder = model.save(tmp_path / "run")
+    (file,) = folder.glob("*.safetensors")
+    size = file.stat().st_size
+    os.truncate(file, 300 * 2**30)
+    with pytest.raises(ValueError, match=rf"has 322,122,547,200 bytes; expected {size:,} at most"):
+        asc.load(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs files with holes")
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ('{"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, %d]}}', r"its tensors would take [\d.]+ GB"),
+        ('{"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, NaN]}, "b": %d}', "header cannot be read"),
+        ("[%d]", "header cannot be read"),
+        ("{%d", "header cannot be read"),
+    ],
+)
+def test_what_a_file_of_tensors_says_of_its_size_has_limits(model, tmp_path, no_tensors_are_read, header, said):
+    folder = model.save(tmp_path / "run")
+    (file,) = folder.glob("*.safetensors")
+    text = (header % 2**45).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text)
+    os.truncate(file, 2**42)
+    with pytest.raises(ValueError, match=said) as refused:
+        asc.load(folder)
+    assert file.name in str(refused.value)
+
+
 def test_own_encoder_is_asked_for(data, tmp_path):
     mine = nn.Linear(10, 4)
     model = asc.ContrastiveEmbedding(
@@ -342,6 +383,24 @@ def test_a_random_state_that_has_moved_on_comes_back_as_none(data, tmp_path):
 
 
 # Files
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(model, tmp_path):
+    code = (
+        "import sys; from ascribo.support.files import only_writer; lock = only_writer(sys.argv[1]);"
+        "lock.__enter__(); print('held', flush=True); sys.stdin.read()"
+    )
+    own = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    given = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": own}
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "run"], **given) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match=rf"is being written to by process {other.pid} on"):
+            model.save(tmp_path / "run")
+        assert not (tmp_path / "run/model.json").exists()
+        other.stdin.close()
+    with only_writer(tmp_path / "run"):
+        model.save(tmp_path / "run")
+    assert sorted(file.suffix for file in (tmp_path / "run").iterdir()) == [".json", ".safetensors"]
 
 
 def test_files_of_others_are_left_alone(data, tmp_path):

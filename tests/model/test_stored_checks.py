@@ -130,6 +130,28 @@ FACTS = {
     "fit of other spaces": (column("space", ["a", "b", "c", "d"]), "goodness_of_fit"),
     "spent": (lambda f: f.update(spent={"seeds": 1}), "spent.why_seeds"),
     "spent ragged": (lambda f: f["spent"].update(steps=[1]), "spent"),
+    "data 3": (lambda f: f.update(data=3), "data is 3"),
+    "data of nothing": (lambda f: f.update(data={}), "lacks data.path"),
+    "data at a number": (lambda f: f.update(data={"path": 3, "how": {}}), "data.path is 3"),
+    "data without how": (lambda f: f.update(data={"path": "rat.npz"}), "lacks data.how"),
+    "data read by 3": (lambda f: f.update(data={"path": "rat.npz", "how": 3}), "data.how is 3"),
+    "data of channels 3": (
+        lambda f: f.update(data={"path": "a", "how": {"channels": 3}}),
+        "data.how.channels is 3",
+    ),
+    "notes": (lambda f: f.update(notes=3), "notes is 3"),
+    "stack": (lambda f: f.update(stack=[[]]), "stack is [[]]"),
+    **{
+        f"{name} {value!r}": (lambda f, n=name, v=value: f["parameters"].update({n: v}), f"parameters.{name}")
+        for name, values in {
+            "device": (None, 1e308, [], True),
+            "n_jobs": ("x", 1e308, [None]),
+            "seeds": (None, [2]),
+            "checkpoint": (3,),
+            "learning_rate": ("fast",),
+        }.items()
+        for value in values
+    },
 }
 
 
@@ -139,6 +161,15 @@ def test_odd_facts_with_a_good_checksum_are_refused_by_name(folders, tmp_path, d
     with pytest.raises(ValueError, match=re.escape(name)) as refused:
         asc.load(folder)
     assert str(folder) in str(refused.value)
+
+
+def test_a_prefix_is_said_even_if_the_folder_has_a_letter_of_the_error_for_its_name(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rewritten(
+        folders[0] / "one", tmp_path / "m", facts=lambda f: f["spaces"]["items"][0].__setitem__(1, {"type": "No"})
+    )
+    with pytest.raises(ValueError, match=r"^m cannot be loaded: 'No' is unknown"):
+        asc.load("m")
 
 
 def session(k, **changes):

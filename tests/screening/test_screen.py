@@ -181,7 +181,8 @@ def test_epochs_scores_order_and_repetition():
     assert set(range(5)) <= set(called(found, "a")) and set(range(5, 10)) <= set(called(found, "b"))
     assert len(called(found, "a")) <= 6 and 14 not in called(found, "a")
     table = found.calls
-    assert list(table) == ["channel", "space", "score", "level", "question", "p", "q", "ci_low", "ci_high", "called"]
+    named = ["channel", "space", "score", "level", "question", "p", "q", "ci_low", "ci_high", "called"]
+    assert list(table) == named
     assert (table.ci_low <= table.score).all() and (table.score <= table.ci_high).all()
     assert table.score.max() < 1 and table.score[[*range(5), *range(20, 25)]].min() > 0.01  # of those that carry
 

@@ -282,7 +282,7 @@ def test_a_sweep_whose_files_cannot_be_read_is_computed_or_refused(faults, swept
     assert at >= 6
 
 
-def test_the_command_line_says_it_in_one_sentence(faults, tmp_path, capsys):
+def test_the_command_line_says_it_in_one_sentence(faults, tmp_path, capsys, monkeypatch):
     data = asc.simulate.box(0, observed=1, hidden=1, channels=(3, 3), steps=300)
     np.savez(tmp_path / "a.npz", X=data.X, x=data.variables["x"])
     words = [
@@ -297,10 +297,24 @@ def test_the_command_line_says_it_in_one_sentence(faults, tmp_path, capsys):
         "--batch-size",
         "16",
     ]
-    faults.arm(0, errno.ENOSPC)
-    assert main([*words, "--jobs", "1", "--quiet", "--out", str(tmp_path / "run")]) == 1
-    said = capsys.readouterr().err
-    assert "No space left on device" in said and "Traceback" not in said and "should not have" not in said
+    (tmp_path / "sweep.toml").write_text('sessions = "a.npz"\n[spaces]\nfollow = ["a=x:1"]')
+    for command in ([*words, "--jobs", "1", "--out", "run"], ["sweep", "sweep.toml", "--out", "run"]):
+        monkeypatch.chdir(tmp_path)
+        faults.arm(0, errno.ENOSPC)
+        assert main([*command, "--quiet"]) == 1
+        said = capsys.readouterr().err
+        assert "No space left on device" in said and "Traceback" not in said and "should not have" not in said
+        assert "run/.checkpoint/fit.json could not be written" in said
+
+
+def test_a_full_disk_is_named_with_its_place(tmp_path, monkeypatch, capsys):
+    """Also where the error is none of ours."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "a"))
+
+    monkeypatch.setattr("ascribo.cli.commands.info", full)
+    assert main(["info", "run"]) == 1 and f"error: {tmp_path / 'a'}: No space left" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")

@@ -10,7 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ascribo.support.files import check_writable, fill_file, room_kept, write_atomically
+from ascribo.support import files
+from ascribo.support.files import (
+    FolderInUse,
+    check_writable,
+    fill_file,
+    only_writer,
+    room_kept,
+    this_process_writes,
+    write_atomically,
+)
 
 
 def test_nothing_is_left_of_a_failure(tmp_path):
@@ -134,3 +143,81 @@ def test_room_for_an_array_is_taken_before_it_is_filled(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="Nothing half-written is left"):
         fill_file(tmp_path / "a.npy", (4, 2), lambda new: pytest.fail("it was filled"))
     assert not list(tmp_path.iterdir())
+
+
+def link(path, victim):
+    path.symlink_to(victim)
+
+
+def hard_link(path, victim):
+    path.hardlink_to(victim)
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="this system has no locks")
+@pytest.mark.parametrize("make", [link, hard_link, lambda path, _: os.mkfifo(path), lambda path, _: path.mkdir()])
+def test_a_lock_that_is_no_file_of_ours_is_refused_and_what_it_leads_to_stays(make, tmp_path):
+    victim, lock = tmp_path / "victim.txt", tmp_path / "run/.lock"
+    lock.parent.mkdir()
+    victim.write_text("precious")
+    make(lock, victim)
+    with (
+        pytest.raises(ValueError, match=r"run/\.lock is a link, a pipe or a folder.*remove it"),
+        only_writer(lock.parent),
+    ):
+        raise AssertionError
+    assert victim.read_text() == "precious" and os.path.lexists(lock)
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="this system has no locks")
+def test_a_link_to_nothing_makes_no_file_there(tmp_path):
+    (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link"), only_writer(tmp_path):
+        raise AssertionError
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="this system has no locks")
+def test_who_holds_a_folder_may_write_to_it_and_others_may_not(tmp_path):
+    other = (
+        "import sys; from ascribo.support.files import this_process_writes;"
+        "this_process_writes(sys.argv[1]).__enter__()"
+    )
+    with only_writer(tmp_path):
+        with this_process_writes(tmp_path / "a/.."):
+            pass
+        said = subprocess.run([sys.executable, "-c", other, tmp_path], capture_output=True, text=True, check=False)
+        assert f"is being written to by process {os.getpid()} on" in said.stderr
+        with pytest.raises(FolderInUse), only_writer(tmp_path):
+            raise AssertionError
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="this system has no locks")
+def test_a_disk_without_locks_is_written_to_without(tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(files.fcntl, "flock", fails)
+    with only_writer(tmp_path), only_writer(tmp_path):
+        pass
+
+
+def test_a_lock_that_cannot_be_made_says_where(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "open", full)
+    with (
+        pytest.raises(OSError, match=r"run could not be written to \(No space left on device\)"),
+        only_writer(tmp_path / "run"),
+    ):
+        raise AssertionError
+
+
+def test_a_full_disk_does_not_keep_a_folder_from_being_locked(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with only_writer(tmp_path), pytest.raises(FolderInUse, match="another process"), only_writer(tmp_path):
+        raise AssertionError

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,38 @@ def test_a_task_that_always_loses_its_process_is_given_up(monkeypatch):
 def test_an_exception_of_the_function_is_raised():
     with pytest.raises(ZeroDivisionError):
         dict(spread(divmod, {"a": (1, 0)}))
+
+
+def missing(name):
+    raise FileNotFoundError(f"the data set {name} is not there")
+
+
+def test_an_exception_on_a_dask_worker_is_raised_and_no_loss_of_it(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ascribo[cluster]'")
+    monkeypatch.setattr(module, "ATTEMPTS", 1)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(sys.path.insert, 0, str(Path(__file__).parent))
+        for error, work in ((FileNotFoundError, missing), (TimeoutError, late)):
+            with pytest.raises(error, match="the data set a") as raised:
+                dict(spread(work, {"a": ("a",)}, scheduler=client))
+            assert "in " + work.__name__ in raised.value.__notes__[0]
+        with pytest.raises(RuntimeError, match="Strange: the data set a is strange"):
+            dict(spread(strange, {"a": ("a",)}, scheduler=client))
+        assert dict(spread(divmod, {"a": (7, 2)}, scheduler=cluster.scheduler_address)) == {"a": (3, 1)}
+
+
+def late(name):
+    raise TimeoutError(f"the data set {name} is not there in time")
+
+
+def strange(name):
+    class Strange(Exception):
+        """It cannot be sent to another process."""
+
+    raise Strange(f"the data set {name} is strange")
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):

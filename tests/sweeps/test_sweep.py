@@ -207,6 +207,28 @@ def copy(serial, tmp_path):
     return tmp_path / "copy", cell, change
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({"channels": value} for value in ("x", [1], {"a": "b"}, None, 1.5)),
+        *({"seconds": value} for value in ("x", [], None)),
+        *({"called": value} for value in ([], {"rest": "x"}, {"rest": None})),
+        *({"spaces": [{"space": "rest", "bits": value}]} for value in ("x", [])),
+        {"spaces": [{"space": 3}]},
+        {"time_steps": {}},
+        {"ascribo": []},
+        {"notes": 3},
+        {"stack": [[]]},
+    ],
+)
+def test_an_odd_record_with_a_good_checksum_counts_as_none(copy, odd):
+    folder, cell, change = copy
+    change(cell, **odd)
+    found = asc.Sweep(folder)
+    assert found.cells()["state"].value_counts().to_dict() == {"done": 5, "waiting": 1}
+    assert len(found.table()) == 11 and len(found.summary()) == 4 and repr(found)
+
+
 def test_a_record_that_was_changed_counts_as_none(copy):
     folder, cell, change = copy
     assert cells.read_record(cell.parent) is not None

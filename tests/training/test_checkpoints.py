@@ -1,6 +1,7 @@
 """Checkpoints are told from other files by what stands in them."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -109,10 +110,23 @@ def test_a_damaged_state_is_refused(data, tmp_path, how):
         read_checkpoint(file, "", *again)
 
 
+def test_a_state_of_another_format_is_refused_and_stays(data, tmp_path):
+    task, settings = prepare(data, {"rest": asc.Time(1)}).problem, Settings(2, 32, 1e-3, Constant(0.0))
+    steps = EagerSteps(RecordingSource([task], [4]), settings)
+    file, curves = tmp_path / "state.safetensors", {"infonce": [np.zeros((2, 1), np.float32)]}
+    write_checkpoint(file, 2, "", steps.parameters, steps.optimizer, curves, {"format": "2"})
+    with pytest.raises(ValueError, match=r"format '2', and this version of ascribo reads format 1: go on with"):
+        read_checkpoint(file, "", steps.parameters, steps.optimizer, ("infonce",), 50)
+    write_sealed(tmp_path / "fit.json", {**OURS, "format": 2, "1 seeds": [3]})
+    with pytest.raises(ValueError, match=r"fit\.json was written in format 2.*or delete the file to start anew"):
+        remembered(tmp_path)
+    assert file.exists() and (tmp_path / "fit.json").exists()
+
+
 def test_what_was_decided_is_refused_if_it_was_changed(data, tmp_path):
     remember(tmp_path, "1 seeds", [3])
     file, model = tmp_path / "fit.json", asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, **SMALL)
-    assert remembered(tmp_path) == {**OURS, "1 seeds": [3]}
+    assert remembered(tmp_path) == {**OURS, "format": 1, "1 seeds": [3]}
     file.write_text(file.read_text().replace("3", "4", 1))
     with pytest.raises(ValueError, match=r"does not match its checksum\. Delete it"):
         remembered(tmp_path)
@@ -147,3 +161,33 @@ checkpoints.write_checkpoint(file, 0, "", parameters, adam, {}, {})
     with one_fit(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def soon():
+    """Whoever waits for a pipe is woken."""
+
+    def wake(*_):
+        raise TimeoutError("it waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, wake)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_pipe_in_place_of_a_state_is_refused_and_not_waited_for(soon, data, tmp_path, make):
+    own = [int(seed) for seed in np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)]
+    make(tmp_path / "seeds-7.safetensors")  # of others: left alone
+    make(state := tmp_path / f"seeds-{own[0]}.safetensors")
+    before = sorted(tmp_path.iterdir())
+    model = asc.ContrastiveEmbedding({"rest": asc.Time(1)}, seeds=1, checkpoint=tmp_path, **SMALL)
+    with pytest.raises(ValueError, match=rf"{state.name} cannot be read .*is not an ordinary file.*Delete it"):
+        model.fit(data)
+    assert sorted(tmp_path.iterdir()) == before
+    checkpoints.discard_checkpoints(before)
+    state.unlink()
+    model.fit(data)

@@ -5,29 +5,29 @@ progress : every command takes it; False: nothing on standard error but warnings
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
-from ..model.room_needs import room_for_fit
+from ..model.room_needs import bytes_of_calls, bytes_of_map, room_for_fit
 from ..model.run_folder import check_folder
 from ..model.saving import save
 from ..screening import screen as screen_recording
-from ..support.files import check_writable, only_writer, write_atomically
+from ..spaces.base import Space
+from ..support.files import check_writable, room_kept, write_atomically
 from ..support.progress import say
-from ..training.checkpoints import discard_checkpoints, forget, remembered
 from ..training.data_parallel import rank
-from ..training.interruption import Interrupted
 from .analyse import analyse
 from .info import info
-from .kept_command import forget_command, keep_command
 from .output import print_calls, print_goodness, print_line, print_scores, print_table, short_rates
 from .reading import describe_size, processes, take_options
 from .report import report
 from .reproduce import find_experiment
 from .resume import resume
+from .run_writing import resumable
 from .runs import model_of_run, recording_of_run
 from .sweep import sweep
 from .watch import watch
@@ -75,43 +75,22 @@ def fit(*, out: str, jobs: int, progress: bool, argv: list[str], **given: Any) -
         raise ValueError("the model has no space: give at least one of --follow, --time, --discrete, --regress.")
     spaces, how = options.build_spaces(), options.arguments()
     recording = options.read(progress)
-    checkpoint = run / ".checkpoint"
     jobs = processes(jobs, parameters["memory"])
-    model = ContrastiveEmbedding(spaces, n_jobs=jobs, checkpoint=checkpoint, progress=progress, **parameters)
+    model = ContrastiveEmbedding(
+        spaces, n_jobs=jobs, checkpoint=run / ".checkpoint", progress=progress, **parameters
+    )
     if rank() > 0:  # of a fit under torchrun: the first process writes and prints
         model.set_params(progress=False).fit(recording)
         return
-    before = [path for path in (checkpoint, run, *run.parents) if path.exists()]
     say(f"fitting {describe_size(recording)}", progress)
-    try:
-        with only_writer(run), _keeps_only_what_goes_on(checkpoint, checkpoint in before):
-            begun = any(checkpoint.glob("seeds-*.safetensors"))
-            keep_command(checkpoint, argv, anew=not begun)  # a state goes with the command that it came from
-            with room_for_fit(model, recording, run) as give_back:
-                model.fit(recording)
-                model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
-                give_back()
-            save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
-            forget_command(checkpoint)
-    except Interrupted as stop:
-        raise Interrupted(f"{stop} (ascribo resume {out})") from None
-    finally:
-        _remove_empty(path for path in (checkpoint, run, *run.parents) if path == checkpoint or path not in before)
+    with resumable(run, out, argv), room_for_fit(model, recording, run) as give_back:
+        model.fit(recording)
+        model.set_params(checkpoint=None, progress=True, memory=None)  # those were for this fit
+        give_back()
+        save(model, run, data={"path": str(Path(options.data).absolute()), "how": how})
     print_goodness(model.goodness_of_fit_)
     print_line()
     print_line(f"model: {run}")
-
-
-@contextmanager
-def _keeps_only_what_goes_on(checkpoint: Path, was_there: bool) -> Iterator[None]:
-    """An interrupted fit keeps its checkpoint; one that failed leaves nothing behind that was not there before."""
-    try:
-        yield
-    except Exception:
-        if not was_there:
-            discard_checkpoints(checkpoint.glob("*.safetensors"))
-            forget(checkpoint, remembered(checkpoint))
-        raise
 
 
 def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **given: Any) -> None:
@@ -125,7 +104,9 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
         raise ValueError("there is nothing to ask about: give at least one of --follow, --discrete, --regress.")
     spaces, recording = options.build_spaces(), options.read(progress)
     say(f"screening {describe_size(recording)}", progress)
-    found = screen_recording(recording, spaces, q, memory=memory)
+    with _room_for_calls(out, spaces, recording) as give_back:
+        found = screen_recording(recording, spaces, q, memory=memory)
+        give_back()
     for space, own in found.calls.groupby("space", sort=False):
         table: Any = own.sort_values("p", kind="stable").drop(columns="space")
         number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
@@ -138,6 +119,13 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
     if out is not None:
         write_atomically(out, lambda path: found.calls.to_csv(path, index=False))
         print_line(f"calls: {out}")
+
+
+def _room_for_calls(out: str | None, spaces: Mapping[str, Space], recording: Recording) -> Any:
+    """Room for the table of calls, if it is to be written."""
+    if out is None:
+        return nullcontext(lambda: None)
+    return room_kept(Path(out).parent, bytes_of_calls(spaces, recording.channel_names), what="the calls")
 
 
 def attribute(
@@ -163,7 +151,11 @@ def attribute(
     model.set_params(progress=progress, memory=memory, **({} if device is None else {"device": device}))
     recording = recording_of_run(run, model, source, data, progress)
     say(f"attributing by {method}", progress)
-    maps = model.attribute(recording, method=method, samples=samples, loss=loss)
+    spaces, names, seeds = model.model_.spaces, model.model_.channels, model.model_.seeds
+    size = max(bytes_of_map(spaces, names, seeds), bytes_of_calls(spaces, names))
+    with room_kept(path.parent, size, what="the map") as give_back:
+        maps = model.attribute(recording, method=method, samples=samples, loss=loss)
+        give_back()
     (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     for name, space in model.model_.spaces.items():
         if space.nuisance or name in maps.refused:
@@ -215,9 +207,3 @@ def reproduce(
         print_line()
         for path in sorted(Path(out).glob(f"{name}.*")):
             print_line(str(path))
-
-
-def _remove_empty(folders: Iterable[Path]) -> None:
-    for folder in folders:
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()

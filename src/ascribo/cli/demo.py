@@ -15,11 +15,14 @@ from ..model.saving import save
 from ..simulate.box import BoxRecording, box
 from ..spaces.kinds.follow import Follow
 from ..spaces.kinds.time import Time
-from ..support.files import write_atomically
+from ..support.files import room_kept, write_atomically
 from ..support.names import plural
 from ..support.progress import say
 
 __all__ = ["Demo", "run"]
+
+RESULTS = 20_000_000
+"""Bytes of model, map, figure and report, at most."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,16 @@ def run(
     channels, steps : size of the simulated recording; training_steps, seeds : size of the fit.
     """
     began, out = time.monotonic(), Path(out)
+    with room_kept(out, RESULTS + 8 * sum(channels) * steps, what="the demo") as give_back:
+        made = _make(progress, channels, steps, training_steps, seeds)
+        give_back()
+    return _write(*made, out, began, progress)
+
+
+def _make(
+    progress: bool, channels: tuple[int, int], steps: int, training_steps: int, seeds: int
+) -> tuple[BoxRecording, ContrastiveEmbedding, AttributionMaps]:
+    """The recording, the model and the map."""
     say(f"simulating {sum(channels)} channels over {steps:,} time steps", progress)
     recording = box(seed=0, observed=2, hidden=2, channels=channels, steps=steps)
     spaces = {"position": Follow(("x", "y"), dim=2), "rest": Time(dim=2)}
@@ -63,7 +76,18 @@ def run(
     say(f"fitting {seeds} model{plural(seeds)} in {training_steps} training steps", progress)
     model.fit(recording)
     say("attributing the spaces to the channels", progress)
-    maps = model.attribute(recording)
+    return recording, model, model.attribute(recording)
+
+
+def _write(
+    recording: BoxRecording,
+    model: ContrastiveEmbedding,
+    maps: AttributionMaps,
+    out: Path,
+    began: float,
+    progress: bool,
+) -> Demo:
+    """All that came of it, in the folder. began : when the demo began."""
     files = {
         "recording": out / "recording.npz",
         "model": out / "model.json",

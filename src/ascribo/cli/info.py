@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 
 from ..model.number_of_seeds import describe_batch, describe_spent
-from ..model.run_folder import read_run
+from ..model.run_folder import damage_explained, read_run
 from ..model.saving import KIND_SESSIONS
+from ..model.stored_checks import check_types
 from ..support.progress import say
 from ..support.stored_parameters import decode
 from .output import print_goodness, print_line, print_table
@@ -24,7 +25,9 @@ __all__ = ["info"]
 def info(run: str, as_json: bool, progress: bool) -> None:
     """`ascribo info`."""
     say(f"reading {run}", progress)
-    known = _facts(Path(run))
+    with damage_explained(run):
+        known = _facts(Path(run))
+        spaces = {name: _spelled(space) for name, space in known["spaces"].items()}
     if as_json:
         print(json.dumps(known, indent=1))
         return
@@ -39,8 +42,8 @@ def info(run: str, as_json: bool, progress: bool) -> None:
         where = "in the shortest session"
         for batch in {describe_batch(**part["batch_size"], where=where) for part in sessions.values()} - {None}:
             print_line(f"batch:     {batch}")
-    for name, space in known["spaces"].items():
-        print_line(f"space:     {name} = {_spelled(space)}")
+    for name, space in spaces.items():
+        print_line(f"space:     {name} = {space}")
     if sessions is None:
         print_goodness(pd.DataFrame(known["goodness_of_fit"]))
         return
@@ -74,6 +77,7 @@ def _facts(folder: Path) -> dict[str, Any]:
     if facts.get("kind") == KIND_SESSIONS:
         parts = {each["name"]: _facts(folder / f"session-{k}") for k, each in enumerate(facts["sessions"])}
         return {**shared, "sessions": parts, "overlap": _rows(facts["overlap"])}
+    check_types(folder, facts)
     given = facts["channel_names"] or [f"channel{k}" for k in range(facts["features"])]
     kept = set(facts["kept_channels"])
     treatment = decode(facts["treatment"])

@@ -32,7 +32,7 @@ def forget_command(state: Path) -> None:
 def kept_command(run: Path) -> tuple[list[str], Path] | None:
     """The words of the command that was kept in a folder, and the folder it was typed in; None if there is none.
 
-    Only fits and sweeps are ever run: anything else is an error.
+    Only fits, analyses and sweeps are ever run: anything else is an error.
     """
     command: Any = remembered(run / ".checkpoint").get(COMMAND) if run.is_dir() else None
     if command is None:
@@ -44,7 +44,7 @@ def kept_command(run: Path) -> tuple[list[str], Path] | None:
         or not all(isinstance(word, str) for word in words)
         or words[:1] not in [[name] for name in RESUMABLE]
     ):
-        raise ValueError(f"{run}/.checkpoint does not say how the fit was started: run `ascribo fit` again.")
+        raise ValueError(f"{run}/.checkpoint does not say how the fit was started: run that command again.")
     if not Path(command["folder"]).is_dir():
-        raise ValueError(f"the fit was started in {command['folder']}, which is gone: run `ascribo fit` again.")
+        raise ValueError(f"the fit was started in {command['folder']}, which is gone: run that command again.")
     return words, Path(command["folder"])

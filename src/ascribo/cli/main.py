@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None, **instead: Any) -> int:
         say(f"ascribo: error: {error}")
         return 1
     except OSError as error:  # of the disk, not of what was asked for
-        say(f"ascribo: error: {error.strerror or error}")
+        told = error.strerror or str(error)
+        say(f"ascribo: error: {told if error.filename is None else f'{error.filename}: {told}'}")
         return 1
     except Exception:
         traceback.print_exc()

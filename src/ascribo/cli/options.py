@@ -16,7 +16,7 @@ COMMANDS = {
     "screen": "find the channels that carry known variables, in seconds and without a model",
     "fit": "fit a model to a recording",
     "sweep": "fit every session with every choice of settings, on one machine or on a cluster",
-    "resume": "go on with a fit or a sweep that was interrupted",
+    "resume": "go on with a fit, an analysis or a sweep that was interrupted",
     "attribute": "find out which channels carry which space of a fitted model",
     "report": "write one HTML file that says what was found, how sure it is, and whether to trust it",
     "watch": "show how far a fit has come, and what came of it",
@@ -24,7 +24,7 @@ COMMANDS = {
     "reproduce": "run an experiment, published or our own, from a checkout of the sources",
 }
 """Name -> what it does."""
-RESUMABLE = ("fit", "sweep")
+RESUMABLE = ("analyse", "fit", "sweep")
 """Commands that `ascribo resume` runs again, so they are told how they were typed."""
 
 
@@ -96,7 +96,7 @@ def _sweep(sweep: argparse.ArgumentParser) -> None:
 
 
 def _resume(resume: argparse.ArgumentParser) -> None:
-    resume.add_argument("run", metavar="RUN", help="the folder that the fit or sweep was to write to")
+    resume.add_argument("run", metavar="RUN", help="the folder that the command was to write to")
 
 
 def _watch(watch: argparse.ArgumentParser) -> None:
@@ -197,7 +197,8 @@ def _fit(fit: argparse.ArgumentParser) -> None:
 
 ANALYSE_EXAMPLE = (
     "Example: ascribo analyse session.nwb --follow position --follow head_direction --bin-size 0.05 "
-    "--out runs/session. It says what it assumes; `ascribo fit` takes every space spelled out."
+    "--out runs/session. It says what it assumes; `ascribo fit` takes every space spelled out. An analysis that "
+    "was interrupted goes on when the same command is run again, or by `ascribo resume FOLDER`."
 )
 
 

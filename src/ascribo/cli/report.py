@@ -9,7 +9,7 @@ import pandas as pd
 from ..attribution.maps import AttributionMaps
 from ..model.estimator import ContrastiveEmbedding
 from ..report import Run, write_comparison
-from ..support.files import check_writable, write_atomically
+from ..support.files import check_writable, room_kept, write_atomically
 from ..support.memory import refuse_memory
 from ..support.progress import say
 from .output import print_line
@@ -19,6 +19,8 @@ __all__ = ["maps_in", "report", "shift_in", "write_shift"]
 
 MAP, SHIFT = "map.nc", "shift.csv"
 """Names of the map that the demo and `ascribo analyse` leave in a run folder, and of the shift test."""
+COMPARISON = 5_000_000
+"""Bytes of a page that compares runs, at most."""
 PASS = "ascribo report RUN FILE"
 
 
@@ -58,6 +60,17 @@ def report(
 def _compare(runs: list[str], path: Path, session: str | None, title: str | None, q: float, progress: bool) -> None:
     """Several runs beside each other."""
     names = [Path(run).name for run in runs]
+    with room_kept(path.parent, COMPARISON, what="the report") as give_back:
+        found = _runs(runs, names, session, progress)
+        give_back()
+    if len(found) < len(runs):
+        raise ValueError(f"{', '.join(runs)}: a run is given twice. Pass different ones.")
+    write_comparison(found, path, q=q, title=title)
+    print_line(f"report: {path}")
+
+
+def _runs(runs: list[str], names: list[str], session: str | None, progress: bool) -> dict[str, Run]:
+    """Runs by name, each with its map."""
     found = {}
     for name, run in zip(names if len(set(names)) == len(names) else runs, runs, strict=True):
         say(f"reading {run}", progress)
@@ -67,10 +80,7 @@ def _compare(runs: list[str], path: Path, session: str | None, title: str | None
         if maps is None:
             maps = model.attribute(recording_of_run(run, model, source, None, progress, PASS))
         found[name] = Run(model, maps)
-    if len(found) < len(runs):
-        raise ValueError(f"{', '.join(runs)}: a run is given twice. Pass different ones.")
-    write_comparison(found, path, q=q, title=title)
-    print_line(f"report: {path}")
+    return found
 
 
 def maps_in(run: Path, model: ContrastiveEmbedding) -> AttributionMaps | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ..support.progress import say
 from .kept_command import kept_command
 from .options import parser
+from .run_writing import begun
 from .sweep import output_folder, read_config
 
 __all__ = ["resume"]
@@ -25,7 +26,7 @@ def resume(*, run: str, progress: bool) -> None:
 
     folder = Path(run)
     if (kept := kept_command(folder)) is None:
-        raise ValueError(f"{run} has no fit or sweep that was interrupted. {_what_to_do(folder)}")
+        raise ValueError(f"{run} has no fit, analysis or sweep that was interrupted. {_what_to_do(folder)}")
     words, place = kept
     given, out = parser(words).parse_args(words), folder.absolute()
     with chdir(place):
@@ -44,9 +45,9 @@ def _what_to_do(folder: Path) -> str:
         return "It is done: see `ascribo info`."
     if (folder / "sweep.json").exists():
         return "Its sweep is over; `ascribo sweep` computes what is missing, of new sessions too."
-    if any((folder / ".checkpoint").glob("*.safetensors")):
+    if begun(folder / ".checkpoint"):
         return "The state of one that was not begun by `ascribo fit` is there: begin it again as you did, to go on."
-    return "Start one with `ascribo fit` or `ascribo sweep`."
+    return "Start one with `ascribo fit`, `ascribo analyse` or `ascribo sweep`."
 
 
 def _target(given: Namespace) -> Path:

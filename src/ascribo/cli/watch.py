@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from ..model.run_folder import read_run
 from ..support.progress import duration, say
+from ..training.checkpoints import is_readable
 from .info import info
 from .output import print_line, print_table
 
@@ -55,7 +56,8 @@ def read_progress(folder: Path) -> pd.DataFrame | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted((folder / ".checkpoint").glob("seeds-*.safetensors"))
+    """The states in a folder; not pipes and devices, which may never end."""
+    return sorted(file for file in (folder / ".checkpoint").glob("seeds-*.safetensors") if file.is_file())
 
 
 def _row(file: Path) -> dict[str, Any] | None:
@@ -63,7 +65,7 @@ def _row(file: Path) -> dict[str, Any] | None:
     try:
         with safe_open(file, "np") as content:
             facts = content.metadata() or {}
-            if facts.get("ascribo") != "checkpoint":
+            if not is_readable(facts):
                 return None
             curves = {key: content.get_tensor(f"curve.{key}") for key in ("infonce", "mse", "lambda")}
         age = max(0.0, time.time() - file.stat().st_mtime)

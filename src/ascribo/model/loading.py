@@ -23,6 +23,7 @@ from .sessions.kept_time_steps import landmarks_from
 from .stored_checks import (
     check_facts,
     check_landmarks,
+    check_parameter_types,
     check_seeds,
     check_session,
     check_session_facts,
@@ -147,6 +148,7 @@ def _one(
 def _parameters(folder: str | Path, facts: dict[str, Any], encoder: nn.Module | None) -> dict[str, Any]:
     """What to make the estimator with."""
     given, stored = dict(facts["parameters"]), facts["parameters"]["encoder"]
+    check_parameter_types(folder, given)
     if isinstance(stored, dict) and stored["type"] == MODULE:
         if encoder is None:
             raise ValueError(

@@ -10,11 +10,12 @@ import pandas as pd
 
 from ..attribution import AttributionMaps
 from ..spaces.base import Space, describe_space
-from ..support.files import check_writable
+from ..support.files import check_writable, room_kept
 from ..support.html_tables import html_table
 from ..support.progress import say
 from .input_checks import check_same_channels
 from .memory_needs import check_report, within_memory
+from .room_needs import bytes_of_report
 
 __all__ = ["Reported", "report_writer", "written"]
 
@@ -68,9 +69,12 @@ class Reported:
         recording = check_same_channels(self, X, y)
         check_writable(path)
         check_report(recording, self.model_)
-        if maps is None:
-            say("attributing the spaces to the channels", bool(self.progress))
-            maps = self.attribute(X, y)
+        size = bytes_of_report(self.model_.spaces, self.model_.channels)
+        with room_kept(Path(path).parent, size, what="the report") as give_back:
+            if maps is None:
+                say("attributing the spaces to the channels", bool(self.progress))
+                maps = self.attribute(X, y)
+            give_back()
         return written(self, recording, Path(path), maps=maps, shift=shift, title=title, q=q, assumed=assumed)
 
     def _repr_html_(self: Any) -> str:

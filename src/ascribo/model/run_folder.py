@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from safetensors.torch import load, save
 
-from ..support.files import write_atomically
+from ..support.compute import check_memory
+from ..support.files import check_ordinary, this_process_writes, write_atomically
 from ..support.sealed_json import is_whole, read_json, read_ordinary, write_sealed
 from ..version import __version__
 
@@ -30,6 +31,8 @@ READABLE = (2, 3, 4)
 model.json cannot be made an older one, without a checksum."""
 STATED_FROM = 4
 """The first format that the file of tensors states."""
+LONGEST_HEADER = 10**8
+"""Bytes of the header of a file of tensors, at most: safetensors reads no longer one."""
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -47,9 +50,15 @@ def check_folder(folder: str | Path) -> Path:
 def write_run(folder: str | Path, facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> str:
     """Write a run folder and return the digest of its tensors.
 
-    A model that was there before stays whole until the new one is; then its file of tensors is removed.
+    A model that was there before stays whole until the new one is; then its file of tensors is removed. A folder
+    that another process is writing to is refused.
     """
     folder = check_folder(folder)
+    with this_process_writes(folder):
+        return _write(folder, facts, tensors)
+
+
+def _write(folder: Path, facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> str:
     before = _ours(folder)
     metadata = {"format": str(FORMAT)}  # one entry: several come in another order in every process
     data = save({name: value.contiguous() for name, value in tensors.items()}, metadata=metadata)
@@ -95,7 +104,7 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
         file = folder / Path(name).name
         if not file.exists():
             raise ValueError(f"{folder} is half-written: {file.name} is missing. Fit and save the model again.")
-        data = read_ordinary(file)
+        data = read_ordinary(file, _declared_size(file))
         if hashlib.sha256(data).hexdigest() != facts["sha256"]:
             raise ValueError(
                 f"{file} is damaged: its contents do not match model.json. Fit and save the model again."
@@ -108,6 +117,24 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor
                 f"{file.name} format {stated or 'unknown'}. Fit and save the model again."
             )
     return facts, tensors
+
+
+def _declared_size(file: Path) -> int:
+    """Bytes of a file of tensors by the header that it begins with; refuses more than memory could hold.
+
+    A file may be of any length at no cost where nothing is in it, so it is not read before this is known.
+    """
+    check_ordinary(file)
+    with open(file, "rb") as content:
+        length = int.from_bytes(content.read(8), "little")
+        header = content.read(length) if length <= LONGEST_HEADER else b""
+    try:
+        tensors = [value for name, value in json.loads(header).items() if name != "__metadata__"]
+        size = 8 + length + max((int(value["data_offsets"][1]) for value in tensors), default=0)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} is damaged: its header cannot be read. Fit and save the model again.") from error
+    check_memory(size, "cpu", f"{file} says that its tensors", "a machine with more memory")
+    return size
 
 
 def _metadata(data: bytes) -> dict[str, str]:
@@ -126,7 +153,9 @@ def damage_explained(folder: str | Path) -> Iterator[None]:
     except ValueError as error:
         if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
             raise _damaged(folder, error) from error
-        if str(folder) not in str(error):  # of what is in it, which does not know where it lies
+        if not re.match(
+            re.escape(str(folder)) + r"[ /\\:]", str(error)
+        ):  # of what is in it, which does not know where it lies
             raise ValueError(f"{folder} cannot be loaded: {error}") from error
         raise
     except Exception as error:  # a missing key, a number where a list belongs, lists a thousand deep, a wrong size

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..support.files import this_process_writes
 from ..support.stored_parameters import encode
 from .run_folder import check_folder, remove_run, write_run
 
@@ -52,16 +53,17 @@ def save_sessions(estimator: Any, folder: str | Path) -> Path:
     marks = {name: landmarks.facts() for name, landmarks in estimator.landmarks_.items()}
     for k in range(len(estimator.sessions_)):
         check_folder(folder / f"session-{k}")
-    for k, (name, part) in enumerate(estimator.sessions_.items()):  # nothing was written so far
-        facts, own = marks[name]
-        digest = _write(part, folder / f"session-{k}", {"session": name})
-        sessions.append({"name": name, **facts, "sha256": digest})
-        tensors |= {f"{k}.{key}": value for key, value in own.items()}
-    write_run(folder, {**shared, "sessions": sessions}, tensors)
-    last = len(sessions)
-    while (folder / f"session-{last}").is_dir():  # of a model with more sessions that was there before
-        remove_run(folder / f"session-{last}")
-        last += 1
+    with this_process_writes(folder):  # nothing was written so far
+        for k, (name, part) in enumerate(estimator.sessions_.items()):
+            facts, own = marks[name]
+            digest = _write(part, folder / f"session-{k}", {"session": name})
+            sessions.append({"name": name, **facts, "sha256": digest})
+            tensors |= {f"{k}.{key}": value for key, value in own.items()}
+        write_run(folder, {**shared, "sessions": sessions}, tensors)
+        last = len(sessions)
+        while (folder / f"session-{last}").is_dir():  # of a model with more sessions that was there before
+            remove_run(folder / f"session-{last}")
+            last += 1
     return folder
 
 

@@ -17,16 +17,19 @@ from torch import Tensor
 from ..data.preprocessing import Treatment
 from ..networks.model_stack import LOG_TEMPERATURE
 from ..spaces.base import Space
+from ..support.stored_types import is_of, name_of
 from ..training.decoders import decoder_shapes
 
 __all__ = [
     "check_facts",
     "check_landmarks",
+    "check_parameter_types",
     "check_seeds",
     "check_session",
     "check_session_facts",
     "check_spaces",
     "check_tensors",
+    "check_types",
     "expected_tensors",
 ]
 
@@ -51,6 +54,27 @@ GOODNESS: dict[str, Any] = {
     **dict.fromkeys(("held_out", "collapsed"), list[bool]),
 }
 """What the columns of the goodness of fit are: a value for each space."""
+SOURCE: dict[str, Any] = {"path": str, "how": dict}
+"""Where the recording came from, if that is known, and what `ascribo.read` is told about it."""
+HOW: dict[str, Any] = {
+    "channels": str | TEXTS | None,
+    "variables": TEXTS | None,
+    **dict.fromkeys(("epochs", "time", "unpack"), str | None),
+}
+NOTED: dict[str, Any] = {"notes": TEXTS, "stack": TEXTS}
+"""What a sweep keeps of a fit."""
+PARAMETERS: dict[str, Any] = {
+    **dict.fromkeys(("hybrid", "device"), str),
+    **dict.fromkeys(("seeds", "steps"), int | str),
+    **dict.fromkeys(("exact_penalty", "drop_constant", "progress"), bool | int),
+    **dict.fromkeys(("learning_rate", "validation_fraction"), float),
+    "batch_size": int,
+    "early_stop": float | None,
+    "n_jobs": int | None,
+    "memory": str | int | None,
+    "checkpoint": str | None,
+}
+"""What the parameters of an estimator are, but for those that are objects of their own."""
 SPENT: dict[str, Any] = {"seeds": int, "why_seeds": str, "steps": list[int], "why_steps": TEXTS}
 SESSIONS: dict[str, Any] = {
     **dict.fromkeys(("parameters", "measures"), dict),
@@ -139,7 +163,7 @@ def check_spaces(folder: str | Path, spaces: Any) -> dict[str, Space]:
 
 def check_facts(folder: str | Path, facts: Mapping[str, Any], spaces: Mapping[str, Space], treatment: Any) -> None:
     """Refuse facts of a model of one recording that are of another type than they must be, or do not fit."""
-    _check_types(folder, facts, TYPES)
+    check_types(folder, facts)
     features, kept, channels = facts["features"], facts["kept_channels"], facts["channels"]
     inside = all(0 <= k < features for k in kept) and len(set(kept)) == len(kept) == len(channels)
     if not inside or not channels:
@@ -155,19 +179,38 @@ def check_facts(folder: str | Path, facts: Mapping[str, Any], spaces: Mapping[st
     if facts["batch_size"] < 1:
         raise ValueError(f"{folder} is damaged: batch_size is {facts['batch_size']}. {AGAIN}")
     fit = facts["goodness_of_fit"]
-    _check_types(folder, fit, GOODNESS, "goodness_of_fit.")
-    if fit["space"] != list(spaces) or any(not isinstance(c, list) or len(c) != len(spaces) for c in fit.values()):
+    if fit["space"] != list(spaces) or any(len(column) != len(spaces) for column in fit.values()):
         raise ValueError(
             f"{folder} is damaged: each column of goodness_of_fit should have a value for each of the spaces "
             f"{list(spaces)}. {AGAIN}"
         )
     if not isinstance(treatment, Treatment | None):
         raise ValueError(f"{folder} is damaged: treatment is {_short(treatment)}. {AGAIN}")
+
+
+def check_types(folder: str | Path, facts: Mapping[str, Any]) -> None:
+    """Refuse facts of a model of one recording that are of another type than they must be, each by itself: it needs
+    no class that they name."""
+    _check_types(folder, facts, TYPES)
+    fit = facts["goodness_of_fit"]
+    _check_types(folder, fit, {**dict.fromkeys(fit, list), **GOODNESS}, "goodness_of_fit.")
     if facts.get("spent"):
         _check_types(folder, facts, {"spent": dict})
         _check_types(folder, facts["spent"], SPENT, "spent.")
         if len(facts["spent"]["steps"]) != len(facts["spent"]["why_steps"]):
             raise ValueError(f"{folder} is damaged: spent.steps and spent.why_steps differ in length. {AGAIN}")
+    if facts.get("data") is not None:
+        _check_types(folder, facts, {"data": dict})
+        _check_types(folder, facts["data"], SOURCE, "data.")
+        how = facts["data"]["how"]
+        _check_types(folder, how, {name: kind for name, kind in HOW.items() if name in how}, "data.how.")
+    _check_types(folder, facts, {name: kind for name, kind in NOTED.items() if name in facts})
+
+
+def check_parameter_types(folder: str | Path, parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters of an estimator that are of another type than they must be."""
+    known = {name: kind for name, kind in PARAMETERS.items() if name in parameters}
+    _check_types(folder, parameters, known, "parameters.")
 
 
 def check_seeds(folder: str | Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
@@ -248,27 +291,9 @@ def _check_types(folder: str | Path, facts: Mapping[str, Any], types: Mapping[st
     for name, kind in types.items():
         if name not in facts:
             raise ValueError(f"{folder} is damaged: its model.json lacks {where}{name}. {AGAIN}")
-        if not _is(facts[name], kind):
-            told = getattr(kind, "__name__", str(kind)) if isinstance(kind, type) else str(kind)
-            raise ValueError(
-                f"{folder} is damaged: {where}{name} is {_short(facts[name])}; expected {told}. {AGAIN}"
-            )
-
-
-def _is(value: Any, kind: Any) -> bool:
-    """Whether a value that JSON held is of a type such as `int`, `list[str]` or `int | None`.
-
-    >>> _is([1, 2], list[int]), _is(True, int), _is([1, None], list[float | None]), _is("a", list[str] | None)
-    (True, False, True, False)
-    """
-    parts: tuple[Any, ...] = getattr(kind, "__args__", ())
-    if getattr(kind, "__origin__", None) is list:
-        return isinstance(value, list) and all(_is(one, parts[0]) for one in value)
-    if parts:
-        return any(_is(value, part) for part in parts)
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, int | float if kind is float else kind)
+        if not is_of(facts[name], kind):
+            told = f"{where}{name} is {_short(facts[name])}; expected {name_of(kind)}"
+            raise ValueError(f"{folder} is damaged: {told}. {AGAIN}")
 
 
 def _short(value: Any) -> str:

@@ -7,10 +7,11 @@ import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +22,21 @@ try:
 except ImportError:  # not on Windows
     fcntl = None
 
-__all__ = ["FolderInUse", "check_writable", "fill_file", "only_writer", "room_kept", "write_atomically"]
+__all__ = [
+    "FolderInUse",
+    "check_ordinary",
+    "check_writable",
+    "fill_file",
+    "only_writer",
+    "room_kept",
+    "this_process_writes",
+    "write_atomically",
+]
 
+LOCK = ".lock"
 Result = TypeVar("Result")
+_held: set[tuple[int, str]] = set()
+"""Folders that a process keeps others from."""
 
 
 class FolderInUse(ValueError):
@@ -45,6 +58,12 @@ def check_writable(path: str | Path) -> Path:
     except OSError as error:
         raise ValueError(f"cannot write to {path}: {error.strerror}. Choose another place.") from error
     return path
+
+
+def check_ordinary(file: Path) -> None:
+    """Refuse what is there but is no ordinary file: to read a pipe or a device may never end."""
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{file} is not an ordinary file.")
 
 
 def _nearest(path: Path) -> Path:
@@ -203,7 +222,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
     """Keep others from writing to a folder within the block; refuses if somebody is at it already.
 
     The system gives the lock back when a process ends, however it ends, so that no lock is ever stale. Systems
-    without such locks (Windows) have none.
+    without such locks (Windows, some network disks) have none.
 
     >>> folder = tempfile.mkdtemp()
     >>> with only_writer(folder), only_writer(folder):  # doctest: +ELLIPSIS
@@ -211,28 +230,84 @@ def only_writer(folder: str | Path) -> Iterator[None]:
     Traceback (most recent call last):
     ascribo.support.files.FolderInUse: ... is being written to by process ...: wait until that is done, or ...
     """
-    path = Path(folder) / ".lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = None if fcntl is None else _locked(folder / LOCK)
+    if handle is None:
         yield
         return
+    key = _holder(folder)
+    _held.add(key)
+    try:
+        with suppress(OSError):  # on a full disk nobody can be told who it is
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        yield
+    finally:
+        _held.discard(key)
+        (folder / LOCK).unlink(missing_ok=True)
+        os.close(handle)
+
+
+@contextmanager
+def this_process_writes(folder: str | Path) -> Iterator[None]:
+    """As `only_writer`, but nothing happens where this process keeps others from the folder already.
+
+    >>> folder = tempfile.mkdtemp()
+    >>> with only_writer(folder), this_process_writes(folder), this_process_writes(folder):
+    ...     pass
+    """
+    with nullcontext() if _holder(Path(folder)) in _held else only_writer(folder):
+        yield
+
+
+def _holder(folder: Path) -> tuple[int, str]:
+    """This process and a folder: a fork of a process does not hold what that holds."""
+    return os.getpid(), os.path.realpath(folder)
+
+
+def _locked(path: Path) -> int | None:
+    """A handle of the lock file that only this block has; None where the disk has no locks."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = _opened(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                break
+            if path.exists() and os.path.samestat(os.fstat(handle), path.lstat()):
+                return handle
             os.close(handle)  # who had it before has just removed it
         except BlockingIOError:
             who = os.read(handle, 200).decode(errors="replace") or "another process"
             os.close(handle)
             raise FolderInUse(
-                f"{folder} is being written to by {who}: wait until that is done, or choose another folder."
+                f"{path.parent} is being written to by {who}: wait until that is done, or choose another folder."
             ) from None
+        except OSError as error:
+            os.close(handle)
+            if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+                raise
+            return None
+
+
+def _opened(path: Path) -> int:
+    """A handle of the lock file; never of what a link leads to, since it is written over."""
     try:
-        os.ftruncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
-        yield
-    finally:
-        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _no_lock(path) from None
+        raise OSError(
+            error.errno,
+            f"{path.parent} could not be written to ({error.strerror}): make room or choose another place.",
+        ) from error
+    state = os.fstat(handle)
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
         os.close(handle)
+        raise _no_lock(path)
+    return handle
+
+
+def _no_lock(path: Path) -> ValueError:
+    return ValueError(
+        f"{path} is a link, a pipe or a folder; expected the lock file that ascribo writes there. Look at what it "
+        "is, and remove it if nobody needs it."
+    )

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .files import write_atomically
+from .files import check_ordinary, write_atomically
 
 __all__ = ["is_whole", "read_json", "read_ordinary", "seal", "write_sealed"]
 
@@ -63,8 +63,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 def read_ordinary(file: Path, most: int | None = None) -> bytes:
     """The bytes of an ordinary file; refuses devices and pipes, which may never end, and what is too large."""
-    if file.exists() and not file.is_file():
-        raise ValueError(f"{file} is not an ordinary file.")
+    check_ordinary(file)
     if most is not None and file.stat().st_size > most:
-        raise ValueError(f"{file} has {file.stat().st_size:,} bytes: no file of ascribo's is so large.")
+        raise ValueError(f"{file} has {file.stat().st_size:,} bytes; expected {most:,} at most.")
     return file.read_bytes()

@@ -6,7 +6,9 @@ what it was at: its tasks are given to others.
 
 from __future__ import annotations
 
+import pickle
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
@@ -89,16 +91,38 @@ def _on_dask(function: Callable[..., Result], tasks: Tasks, scheduler: Any) -> I
     from distributed import KilledWorker, as_completed
 
     try:
-        keys = {client.submit(function, *arguments, pure=False): key for key, arguments in tasks.items()}
+        keys = {client.submit(_outcome, function, arguments, pure=False): key for key, arguments in tasks.items()}
         for future in as_completed(keys, loop=client.loop):
             try:
-                result = future.result()
+                result, error = future.result()
             except (CancelledError, KilledWorker, OSError, TimeoutError):  # worker or scheduler were lost
                 continue
+            if error is not None:
+                raise error
             yield keys[future], result
     finally:
         if ours:
             client.close(timeout=2)
+
+
+def _outcome(
+    function: Callable[..., Result], arguments: tuple[Any, ...]
+) -> tuple[Result, None] | tuple[None, Exception]:
+    """What a function returns, or as a value the exception that it raises, which is then none of the connection."""
+    try:
+        return function(*arguments), None
+    except Exception as error:
+        error.add_note(f"On the worker:\n{traceback.format_exc()}")
+        return None, _sendable(error)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The exception, or what it says if it cannot be sent to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _connect(scheduler: Any) -> tuple[Any, bool]:

@@ -27,6 +27,7 @@ from ..model.saving import save
 from ..support.files import FolderInUse, only_writer
 from ..support.sealed_json import is_whole, read_json, write_sealed
 from ..support.stored_parameters import encode
+from ..support.stored_types import is_of
 from ..version import __version__
 from .sessions import Source
 
@@ -49,6 +50,22 @@ FORMAT = 1
 RECORD_FORMAT = 2
 """Goes up when what cell.json says changes. 2 has a checksum."""
 RECORD, FAILURE, MAP = "cell.json", "failed.json", "map.nc"
+SAID: dict[str, Any] = {
+    "ascribo": str,
+    "seconds": float,
+    **dict.fromkeys(("channels", "time_steps"), int),
+    "spaces": list[dict],
+    "called": dict[str, int],
+    "no_map": str | None,
+    **dict.fromkeys(("notes", "stack"), list[str]),
+}
+"""What cell.json says of a cell that is done."""
+FIT: dict[str, Any] = {
+    "space": str,
+    **dict.fromkeys(("bits", "bits_low", "bits_high"), float | None),
+    "collapsed": bool,
+}
+"""What it says of each of its spaces."""
 NOT_THE_RESULT = ("n_jobs", "checkpoint", "progress", "memory")
 """Parameters of the model that its numbers do not depend on."""
 WAIT_SECONDS = 60.0
@@ -149,7 +166,7 @@ def _fitted(
         return found, facts
     checkpoint = folder / ".checkpoint"
     model = changed(cell.model, checkpoint=checkpoint, progress=False, n_jobs=jobs)
-    with room_for_fit(model, recording, folder) as give_back:
+    with room_for_fit(model, recording, folder, attributed=True) as give_back:
         model.fit(recording)
         with contextlib.suppress(OSError):
             checkpoint.rmdir()
@@ -193,12 +210,16 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         and record.get("format") == RECORD_FORMAT
         and record.get("digest") == folder.name
         and is_whole(record)
-        and isinstance(fits := record.get("spaces"), list)
-        and len(fits) > 0
-        and all(isinstance(fit, dict) for fit in fits)
-        and isinstance(record.get("called"), dict)
+        and _holds(record, SAID)
+        and len(record["spaces"]) > 0
+        and all(_holds(fit, FIT) for fit in record["spaces"])
     )
     return record if whole and (folder / "model.json").is_file() else None
+
+
+def _holds(facts: Mapping[str, Any], types: Mapping[str, Any]) -> bool:
+    """Whether facts of these types are there."""
+    return all(name in facts and is_of(facts[name], kind) for name, kind in types.items())
 
 
 def read_failure(folder: Path) -> str | None:

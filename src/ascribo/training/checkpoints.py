@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from ..support.files import only_writer, write_atomically
+from ..support.files import check_ordinary, only_writer, write_atomically
 from ..support.sealed_json import is_whole, read_json, write_sealed
 from .adam import Adam
 from .data_parallel import rank
@@ -30,6 +30,7 @@ __all__ = [
     "checkpoint_file",
     "discard_checkpoints",
     "forget",
+    "is_readable",
     "one_fit",
     "read_checkpoint",
     "remember",
@@ -40,6 +41,9 @@ __all__ = [
 
 MARK = {"ascribo": "checkpoint"}
 """What stands in the metadata of the files."""
+FORMAT = 1
+"""Goes up by one whenever what is written changes; files of earlier versions have none, and are read as well."""
+HEAD = {**MARK, "format": FORMAT}
 DECISIONS = "fit.json"
 ANEW = "Delete it to start anew, or choose another folder."
 
@@ -101,6 +105,7 @@ def remembered(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{file} is not a file of ascribo: choose another folder for the checkpoints.")
     if not is_whole(found):
         raise ValueError(f"{file} is damaged: it does not match its checksum. Delete it to start anew.")
+    _check_format(file, found.get("format", FORMAT))
     return {key: value for key, value in found.items() if key != "checksum"}
 
 
@@ -111,7 +116,7 @@ def remember(folder: Path, key: str, value: Any, *, anew: bool = False) -> Any:
     """
     known = remembered(folder)
     if key not in known or (anew and known[key] != value):
-        known = {**MARK, **known, key: value}
+        known = {**known, **HEAD, key: value}
         write_sealed(folder / DECISIONS, known)
     return known[key]
 
@@ -121,7 +126,7 @@ def forget(folder: Path, keys: Iterable[str]) -> None:
     known = remembered(folder)
     left = {key: value for key, value in known.items() if key not in set(keys)}
     file = folder / DECISIONS
-    if known and left.keys() <= MARK.keys():
+    if known and left.keys() <= HEAD.keys():
         file.unlink()
     elif left != known:
         write_sealed(file, left)
@@ -141,6 +146,20 @@ def _is_ours(facts: Mapping[str, Any]) -> bool:
     return all(facts.get(key) == value for key, value in MARK.items())
 
 
+def is_readable(facts: Mapping[str, Any]) -> bool:
+    """Whether the metadata of a file are those of a state that this version reads."""
+    return _is_ours(facts) and facts.get("format", str(FORMAT)) == str(FORMAT)
+
+
+def _check_format(file: Path, form: Any) -> None:
+    """Refuse a file of another format; in the metadata of tensors it is a text."""
+    if str(form) != str(FORMAT):
+        raise ValueError(
+            f"{file} was written in format {form!r}, and this version of ascribo reads format {FORMAT}: go on with "
+            "the version that wrote it, or delete the file to start anew."
+        )
+
+
 def _checksum(facts: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
     """SHA-256 of all that a checkpoint holds."""
     digest = hashlib.sha256(repr(sorted((k, v) for k, v in facts.items() if k != "checksum")).encode())
@@ -155,11 +174,12 @@ def _metadata(file: Path) -> dict[str, str]:
     """What a file of tensors says of itself; nothing if it is no such file."""
     try:
         return _said(file)
-    except (SafetensorError, OSError):
+    except (SafetensorError, OSError, ValueError):
         return {}
 
 
 def _said(file: Path) -> dict[str, str]:
+    check_ordinary(file)
     with safe_open(file, "pt") as content:
         return content.metadata() or {}
 
@@ -185,7 +205,7 @@ def write_checkpoint(
         for key, state in optimizer.state[value].items():
             tensors[f"adam.{name}.{key}"] = state.cpu()
     tensors = {name: value.contiguous() for name, value in tensors.items()}
-    facts = {**MARK, "done": str(done), "fingerprint": fingerprint}
+    facts = {**MARK, "format": str(FORMAT), "done": str(done), "fingerprint": fingerprint}
     facts |= {name: str(value) for name, value in said.items()}
     facts["checksum"] = _checksum(facts, tensors)
     try:
@@ -213,11 +233,12 @@ def read_checkpoint(
     kept : names of the curves. They come in parts of `chunk` steps.
     """
     try:
-        tensors, facts = load_file(path), _said(path)
-    except (SafetensorError, OSError) as error:
+        facts, tensors = _said(path), load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
     if not _is_ours(facts):
         raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
+    _check_format(path, facts.get("format", FORMAT))
     if facts.get("fingerprint") != fingerprint:
         raise ValueError(
             f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
