@@ -188,8 +188,11 @@ def choose_lag(values: np.ndarray, first: np.ndarray) -> int:
 
 
 def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether one variable is a change of another, as velocity is of position, or the direction of running: the
-    path of the other around the present tells it, by a linear regression at some steps, and its present does not."""
+    """Whether one variable is a change of another, as velocity is of position, or the direction of running.
+
+    So it is if the other's path around the present tells it, by a linear regression at some time steps, and the
+    other's present does not.
+    """
     if other.categorical:
         return False
     target, values = own.narrow(8)[rows], other.narrow(8)
