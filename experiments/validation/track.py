@@ -145,10 +145,10 @@ def _model(case: Case) -> ContrastiveEmbedding:
 
 def _shifts(case: Case) -> Row:
     """Bits of each space with the p-value of the shift test."""
-    found = shift_test(
-        _model(case), laps().treat(_treatment()), shifts=case["shifts"], only=["position", "direction"]
-    )
-    return {"spaces": found.round(4).to_dict("records")}
+    asked: dict[str, Any] = {"only": ["position", "direction"], "statistic": "embedding", "shifts": case["shifts"]}
+    found = shift_test(_model(case), laps().treat(_treatment()), **asked)
+    bits = found.rename(columns=lambda name: name.replace("score", "bits")).drop(columns=["statistic", "r2"])
+    return {"spaces": bits.round(4).to_dict("records")}
 
 
 def _calls(case: Case) -> Row:

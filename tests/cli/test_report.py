@@ -1,7 +1,9 @@
 """`ascribo report`: from a run folder to the file."""
 
+import os
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -58,14 +60,26 @@ def test_several_runs_are_compared(run, tmp_path, capsys):
 def test_a_shift_test_in_the_folder_is_reported_with_its_copies(run, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
-    table = pd.DataFrame({"space": ["position"], "bits": 1.5, "bits_low": 1.0, "bits_high": 2.0, "null_mean": 0.1,
-                          "null_high": 0.3, "shifts": 3, "p": 0.25})  # fmt: skip
-    table.attrs["copies"] = {"position": [0.1, -0.2, 0.3]}
+    bits = {"score": 1.5, "score_low": 1.0, "score_high": 2.0, "r2": np.nan, "null_mean": 0.1, "null_high": 0.3}
+    decoders = {**bits, "score_low": np.nan, "score_high": np.nan, "r2": 0.2}
+    rows = [
+        {"space": "position", "statistic": "embedding", **bits},
+        {"space": "NA", "statistic": "decoders", **decoders},
+    ]
+    table = pd.DataFrame(rows).assign(shifts=3, p=0.25)
+    table.attrs["copies"] = {"position": [0.1, -0.2, 0.3], "NA": [1.0, 2.0, 0.5]}
     report.write_shift(table, folder)
     back = report.shift_in(folder)
     pd.testing.assert_frame_equal(back, table)
     assert back.attrs == table.attrs
     assert main(["report", str(folder), "--quiet"]) == 0
     assert '"copies":[0.1,-0.2,0.3]' in (folder / "report.html").read_text()
-    (folder / "model.json").touch()
+    old = (
+        table.iloc[:1].rename(columns=lambda name: name.replace("score", "bits")).drop(columns=["statistic", "r2"])
+    )
+    old.to_csv(folder / "shift.csv", index=False)
+    assert report.shift_in(folder)[["statistic", "score", "score_low"]].to_numpy().tolist() == [
+        ["embedding", 1.5, 1.0]
+    ]
+    os.utime(folder / "shift.csv", (0, 0))
     assert report.shift_in(folder) is None  # older than the model

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import ascribo as asc
 from ascribo.data.segments import hold_out
-from ascribo.evidence import shifted_variables as module
-from ascribo.evidence.shifted_variables import draw_lags, shift_test, shift_tests, shifted_pairs
+from ascribo.evidence import shift_embeddings as module
+from ascribo.evidence.shift_embeddings import shifted_pairs
+from ascribo.evidence.shifted_variables import draw_lags, shift_test, shift_tests
 from ascribo.spaces.pairs import Pairs
 from ascribo.training import stack_packing as packing
 from experiments.validation.nulls import recording, uniformity
@@ -23,6 +24,9 @@ def small(spaces=FOLLOW, **changes):
     given = {"steps": 60, "batch_size": 64, "encoder": asc.MLP((16,)), "learning_rate": 5e-3, "penalty": 0}
     given |= {"validation_fraction": 0.2, "progress": False, "device": "cpu"}
     return asc.ContrastiveEmbedding(spaces, **given | changes)
+
+
+BITS = {"statistic": "embedding"}
 
 
 def own(seed=0, steps=1500):
@@ -112,7 +116,9 @@ def test_moved_neighbours_are_neighbours_within_another_segment(lag):
 
 
 def test_all_models_are_judged_on_the_same_time_steps():
-    task = module._prepare(small(SPACES | {"guess": asc.Regress("x")}), own(), 5, None, np.random.default_rng(0))
+    spaces, rng = SPACES | {"guess": asc.Regress("x")}, np.random.default_rng(0)
+    lags = draw_lags(1500, 5, rng)
+    task = module.prepare_task(small(spaces), own(), spaces, list(spaces), lags.tolist(), rng)
     assert len(task.problems) == len(task.validation_pairs) == 11  # five copies of each kind
     assert task.null == {"variable": slice(1, 6), "guess": slice(1, 6), "rest": slice(6, 11)}
     for pairs in task.validation_pairs:
@@ -121,7 +127,6 @@ def test_all_models_are_judged_on_the_same_time_steps():
     assert all(problem.X is task.problems[0].X for problem in task.problems)
     goals = [problem.targets["guess"][:, 0] for problem in task.problems]
     x = own().variables["x"].to_numpy()
-    lags = draw_lags(1500, 5, np.random.default_rng(0))
     for k, lag in enumerate([0, *lags, 0, 0, 0, 0, 0]):
         assert np.corrcoef(goals[k], np.roll(x, lag))[0, 1] > 0.999
         for pairs in (task.problems[k].pairs, task.validation_pairs[k]):  # trained and judged on the same relation
@@ -136,20 +141,20 @@ def test_all_models_are_judged_on_the_same_time_steps():
 
 def test_a_true_relation_has_the_smallest_p_of_all():
     spaces = {"variable": asc.Follow("x", 1), "rest": asc.Time(1), "guess": asc.Regress("x")}
-    table = shift_test(small(spaces, steps=150), own(), shifts=9)
-    columns = ["space", "bits", "bits_low", "bits_high", "null_mean", "null_high", "shifts", "p"]
+    table = shift_test(small(spaces, steps=150), own(), shifts=9, **BITS)
+    columns = "space statistic score score_low score_high r2 null_mean null_high shifts p".split()
     assert list(table) == columns and list(table["space"]) == ["variable", "rest", "guess"]
     np.testing.assert_allclose(table.p, 0.1)
-    assert (table.bits > table.null_high).all() and (table.null_high >= table.null_mean).all()
-    assert (table.bits_low < table.bits).all() and (table.bits < table.bits_high).all()
+    assert (table.score > table.null_high).all() and (table.null_high >= table.null_mean).all()
+    assert (table.score_low < table.score).all() and (table.score < table.score_high).all()
     copies = np.array([table.attrs["copies"][name] for name in table["space"]])
     np.testing.assert_allclose(copies.mean(1), table.null_mean)
-    np.testing.assert_allclose((copies >= table.bits.to_numpy()[:, None]).sum(1), 0)
+    np.testing.assert_allclose((copies >= table.score.to_numpy()[:, None]).sum(1), 0)
 
 
 def test_unrelated_variables_have_uniform_p():
     unrelated = [recording("unrelated", seed, 600, 0.2) for seed in range(24)]
-    p = [float(t.p[0]) for t in shift_tests(small(steps=20, encoder=asc.MLP((8,))), unrelated, shifts=9)]
+    p = [float(t.p[0]) for t in shift_tests(small(steps=20, encoder=asc.MLP((8,))), unrelated, shifts=9, **BITS)]
     assert uniformity(p, 9)[1] > 0.05
     assert 0.35 < np.mean(p) < 0.75 and len(set(p)) >= 7
 
@@ -158,20 +163,21 @@ def test_an_overfitted_model_still_tells_a_true_relation(monkeypatch):
     """A related variable makes the embedding surer of itself, and then more wrong: it has the fewest plain bits."""
     data = asc.simulate.box(0, observed=1, hidden=2, channels=(10, 10), steps=800, step_size=0.2, snr=0.3)
     model = small(steps=200, batch_size=128, encoder=asc.MLP((64, 64)))
-    table = shift_test(model, data.X, data.variables, shifts=9)
-    assert table.p[0] == 0.1 and table.bits[0] > 0.01
+    table = shift_test(model, data.X, data.variables, shifts=9, **BITS)
+    assert table.p[0] == 0.1 and table.score[0] > 0.01
     monkeypatch.setattr(module, "TEMPERATURES", (1.0,))
-    plain = shift_test(model, data.X, data.variables, shifts=9)
-    assert plain.bits[0] < -0.2 and plain.p[0] > 0.5
+    plain = shift_test(model, data.X, data.variables, shifts=9, **BITS)
+    assert plain.score[0] < -0.2 and plain.p[0] > 0.5
 
 
-def test_labels():
+@pytest.mark.parametrize("statistic", ["decoders", "embedding"])
+def test_labels(statistic):
     rng = np.random.default_rng(0)
     label = np.repeat(rng.choice(list("abc"), 100), 10)
     noise = rng.normal(size=(1000, 6))
     spaces = {"kind": asc.Discrete("y", 2)}
-    seen = shift_test(small(spaces), noise + (label == "a")[:, None], label, shifts=9)
-    unseen = shift_test(small(spaces), noise, label, shifts=9)
+    seen = shift_test(small(spaces), noise + (label == "a")[:, None], label, shifts=9, statistic=statistic)
+    unseen = shift_test(small(spaces), noise, label, shifts=9, statistic=statistic)
     assert seen.p[0] == 0.1 and unseen.p[0] > 0.2
 
 
@@ -185,7 +191,7 @@ def test_time_is_tested_against_neighbours_of_other_steps():
 
 
 def few(n_jobs=None):
-    return small(steps=30, n_jobs=n_jobs), {"shifts": 12, "random_state": 3}
+    return small(steps=30, n_jobs=n_jobs), {"shifts": 12, "random_state": 3, **BITS}
 
 
 def test_neither_other_recordings_nor_the_size_of_stacks_matter(monkeypatch):
@@ -194,7 +200,7 @@ def test_neither_other_recordings_nor_the_size_of_stacks_matter(monkeypatch):
     monkeypatch.setattr(packing, "MOST_ON_HOST", 3)
     first = shift_test(model, data[0], **options)
     pd.testing.assert_frame_equal(both[0], first, atol=1e-3)
-    assert not np.allclose(both[1].bits, first.bits, atol=1e-3)
+    assert not np.allclose(both[1].score, first.score, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -215,8 +221,12 @@ def test_missing_values_move_with_their_variable():
     data = own()
     y = data.variables.copy()
     y.iloc[100:400] = np.nan
-    table = shift_test(small({**FOLLOW, "rest": asc.Time(1)}, steps=10), data.X, y, shifts=4)
-    assert np.isfinite(table.drop(columns="space").to_numpy(dtype=float)).all()
+    model = small({**FOLLOW, "rest": asc.Time(1)}, steps=10)
+    table = shift_test(model, data.X, y, shifts=4, **BITS)
+    assert np.isfinite(table.drop(columns=["space", "statistic", "r2"]).to_numpy(dtype=float)).all()
+    decoded = shift_test(model, data.X, y, shifts=19)
+    assert decoded["statistic"].tolist() == ["decoders", "embedding"] and decoded.p[0] == 0.05
+    assert decoded.r2[0] > 0.2 and np.isnan(decoded.r2[1])
 
 
 def test_variables_too_slow_to_shift_are_said_to_be():
@@ -233,7 +243,14 @@ def test_variables_too_slow_to_shift_are_said_to_be():
         shift_test(small({"variable": asc.Follow("x", 2, circular=True)}, steps=2), data.X, turning, shifts=2)
 
 
-@pytest.mark.parametrize("options, match", [({"shifts": 0}, "shifts=0"), ({"only": ["y"]}, "spaces of the model")])
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"shifts": 0}, "shifts=0"),
+        ({"only": ["y"]}, "spaces of the model"),
+        ({"statistic": "bits"}, "expected one of"),
+    ],
+)
 def test_bad_options(options, match):
     with pytest.raises(ValueError, match=match):
         shift_test(small(), own(), **options)

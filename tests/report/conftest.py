@@ -87,15 +87,25 @@ def maps(model, carries):
 def shift():
     """What a shift test might have found."""
     row = {
-        "bits": 2.0,
-        "bits_low": 1.8,
-        "bits_high": 2.2,
+        "statistic": "embedding",
+        "score": 2.0,
+        "score_low": 1.8,
+        "score_high": 2.2,
+        "r2": np.nan,
         "null_mean": 0.1,
         "null_high": 0.4,
         "shifts": 19,
         "p": 0.05,
     }
-    table = pd.DataFrame([{"space": "position", **row}, {"space": "side", **row, "bits": 0.2, "p": 0.4}])
+    decoders = {
+        "statistic": "decoders",
+        "score": 0.2,
+        "score_low": np.nan,
+        "score_high": np.nan,
+        "r2": 0.1,
+        "p": 0.4,
+    }
+    table = pd.DataFrame([{"space": "position", **row}, {"space": "side", **row, **decoders}])
     table.attrs["copies"] = {"position": [0.05 * k for k in range(19)], "side": [0.02 * k for k in range(19)]}
     return table
 

@@ -70,7 +70,7 @@ def test_pairs_from_tracks_move_place_and_scale_alone():
 
 
 def test_a_grid_that_does_not_fit_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(compute, "physical_memory", lambda: 10**8)
+    monkeypatch.setattr(compute, "available_memory", lambda device: 2 * 10**9)
     with pytest.raises(ValueError, match=r"all 737,280 images would take 3\.0 GB.*`batches`"):
         GRID.all_images()
     with pytest.raises(ValueError, match=r"codes of all 737,280 images would take 2\.9 GB"):

@@ -1,5 +1,8 @@
 """dSprites-like images: the grid, the pictures, and that factors do what they say."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -79,6 +82,51 @@ def test_errors_say_what_is_wrong():
         GRID.factors([737_280])
 
 
+@pytest.fixture
+def small_grid(monkeypatch):
+    """A grid of 4 x 4 places: 11,520 images."""
+    monkeypatch.setitem(FACTORS, "x", 4)
+    monkeypatch.setitem(FACTORS, "y", 4)
+    return GRID
+
+
+def test_all_images_are_those_of_the_batches(small_grid):
+    images = small_grid.all_images()
+    assert images.shape == (11_520, 1, 64, 64) and images.dtype == torch.uint8
+    assert torch.equal(images[777].float(), small_grid.render(small_grid.factors(777)))
+
+
+def status(name: str) -> int:
+    """Bytes of memory of this process: VmRSS, what it has, or VmHWM, the most it had."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
+
+
+@pytest.mark.skipif(
+    not os.access("/proc/self/clear_refs", os.W_OK), reason="this system counts from the start only"
+)
+def test_codes_lie_in_memory_once(small_grid):
+    """A list of batches that is joined at the end takes twice as much as was asked for."""
+    small_grid.draw(small_grid.sample(256, 0))
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status("VmRSS")
+    codes = small_grid.codes(lambda images: images.flatten(1), 256)
+    assert codes.shape == (11_520, 4096) and status("VmHWM") - before < 1.3 * 4 * codes.numel()
+    assert torch.equal(codes[5000], small_grid.render(small_grid.factors(5000)).flatten())
+
+
+def test_one_image_needs_no_axis():
+    assert GRID.render([0, 0, 0, 0, 0]).shape == (1, 64, 64) and int(GRID.index([2, 5, 39, 31, 31])) == 737_279
+    with pytest.raises(ValueError, match="scale outside 0 to 5"):
+        GRID.render([0, 6, 0, 0, 0])
+
+
+def test_codes_have_one_dimension(small_grid):
+    widths = iter([2, 1])
+    with pytest.raises(ValueError, match=r"returned shape \(60, 1\); expected \(60, 2\)"):
+        small_grid.codes(lambda images: torch.zeros(len(images), next(widths)), 60)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_draws_the_same():
     factors = GRID.sample(500)
@@ -90,7 +138,7 @@ def test_what_an_encoder_must_return_and_where_sprites_can_be():
     for call, said in [
         (lambda: grid.codes(lambda images: torch.zeros(len(images)), 60), r"expected \(60, dimension\)"),
         (lambda: grid.codes(lambda images: torch.zeros(3, 2), 60), r"expected \(60, dimension\)"),
-        (lambda: grid.codes(lambda images: torch.zeros(1, 1).expand(len(images), 10**7), 60), "GB of memory"),
+        (lambda: grid.codes(lambda images: torch.zeros(1, 1).expand(len(images), 10**7), 60), "GB are free"),
         (lambda: grid.sample(-1), "count=-1"),
         (lambda: asc.simulate.sprites("tpu"), "device='tpu' cannot be used"),
     ]:

@@ -92,9 +92,9 @@ def maps_in(run: Path, model: ContrastiveEmbedding) -> AttributionMaps | None:
 
 
 def write_shift(shift: pd.DataFrame, run: Path) -> Path:
-    """Write the table of a shift test, with the bits of its single copies in one column."""
+    """Write the table of a shift test, with the scores of its single copies in one column."""
     copies = shift.attrs.get("copies", {})
-    table = shift.assign(copies=[" ".join(f"{bits:.5g}" for bits in copies.get(s, [])) for s in shift["space"]])
+    table = shift.assign(copies=[" ".join(f"{score:.5g}" for score in copies.get(s, [])) for s in shift["space"]])
     return write_atomically(run / SHIFT, lambda path: table.to_csv(path, index=False))
 
 
@@ -102,11 +102,15 @@ def shift_in(run: Path) -> pd.DataFrame | None:
     """The shift test that lies in a run folder, if it is younger than the model."""
     if not _is_of_the_model(run / SHIFT):
         return None
-    table = pd.read_csv(run / SHIFT, dtype={"space": str, "copies": str}, keep_default_na=False)
+    empty = dict.fromkeys(["score_low", "score_high", "r2"], "")  # a space may be named NA
+    types = {"space": str, "copies": str}
+    table = pd.read_csv(run / SHIFT, dtype=types, keep_default_na=False, na_values=empty)
     copies = table.pop("copies").str.split() if "copies" in table else []
     table.attrs["copies"] = {
-        s: [float(bits) for bits in own] for s, own in zip(table["space"], copies, strict=False)
+        s: [float(score) for score in own] for s, own in zip(table["space"], copies, strict=False)
     }
+    if "bits" in table:  # written before there were decoders
+        table = table.rename(columns=lambda name: name.replace("bits", "score")).assign(statistic="embedding")
     return table
 
 

@@ -178,11 +178,12 @@ def _brief(space: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shift(shift: pd.DataFrame) -> list[dict[str, Any]]:
     """What the script draws of a shift test."""
-    numbers = ["bits", "bits_low", "bits_high", "null_mean", "null_high", "p"]
+    numbers = ["score", "score_low", "score_high", "null_mean", "null_high", "p"]
     copies = shift.attrs.get("copies", {})  # a table that was read from a file may have none
     return [
         {
             "space": str(row["space"]),
+            "unit": "bits" if row["statistic"] == "embedding" else "SD",
             **{key: _number(row[key]) for key in numbers},
             "copies": [float(value) for value in copies.get(row["space"], []) if np.isfinite(value)],
         }

@@ -135,31 +135,36 @@ class Sprites:
     def all_images(self) -> Tensor:
         """Every image at once, (737280, 1, 64, 64) of 0 and 1 as uint8: 3 GB. `batches` needs no memory.
 
-        Refuses where they would take more than half of the memory that there is.
+        Refuses where that is more than the memory that is free.
         """
         check_memory(len(self) * SIDE * SIDE, self.stamps.device, f"all {len(self):,} images", "`batches`")
-        return torch.cat([images.byte() for _, images in self.batches(8192)])
+        out = torch.empty(len(self), 1, SIDE, SIDE, dtype=torch.uint8, device=self.stamps.device)
+        for rows, (_, images) in zip(out.split(8192), self.batches(8192), strict=True):
+            rows.copy_(images)
+        return out
 
     def codes(self, encode: Callable[[Tensor], Tensor], batch_size: int = 8192) -> Tensor:
         """What an encoder makes of every image of the grid: (737280, dimension), float32, on the CPU.
 
         encode : images (batch, 1, 64, 64) -> codes (batch, dimension). Look codes up by `index(factors)`: scores
-        that draw millions of images then encode each of the grid once.
+        that draw millions of images then encode each of the grid once. Codes that take more than the memory that is
+        free are refused after the first batch.
         """
-        parts: list[Tensor] = []
-        for _, images in self.batches(batch_size):
+        out = torch.empty(0, 0)
+        for start, (_, images) in zip(range(0, len(self), batch_size), self.batches(batch_size), strict=True):
             with torch.no_grad():
-                part = encode(images).detach().float().cpu()
-            if part.ndim != 2 or len(part) != len(images):
+                part = encode(images).detach()
+            if part.ndim != 2 or len(part) != len(images) or (start and part.shape[1] != out.shape[1]):
                 raise ValueError(
                     f"encode: for {len(images)} images it returned shape {tuple(part.shape)}; expected "
-                    f"({len(images)}, dimension)."
+                    f"({len(images)}, {out.shape[1] if start else 'dimension'})."
                 )
-            if not parts:
-                bytes_of_all = 4 * len(self) * part[0].numel()
+            if not start:
+                bytes_of_all = 4 * len(self) * part.shape[1]
                 check_memory(bytes_of_all, "cpu", f"codes of all {len(self):,} images", "a sample of factors")
-            parts.append(part)
-        return torch.cat(parts)
+                out = torch.empty(len(self), part.shape[1])
+            out[start : start + len(part)] = part
+        return out
 
     def batches(self, batch_size: int = 1024) -> Iterator[tuple[Tensor, Tensor]]:
         """All images in order, a batch at a time: factors (batch, 5) and images (batch, 1, 64, 64)."""
@@ -177,7 +182,9 @@ class Sprites:
         values, sizes = self._whole(factors, "factors"), list(FACTORS.values())
         if values.ndim < 1 or values.shape[-1] != len(sizes):
             raise ValueError(f"factors have shape {tuple(values.shape)}: expected (..., 5), {', '.join(FACTORS)}.")
-        wrong = ((values < 0) | (values >= torch.tensor(sizes, device=values.device))).flatten(0, -2).any(0)
+        wrong = (
+            ((values < 0) | (values >= torch.tensor(sizes, device=values.device))).reshape(-1, len(sizes)).any(0)
+        )
         if bool(wrong.any()):
             name = list(FACTORS)[int(wrong.nonzero()[0])]
             raise ValueError(f"factors have a {name} outside 0 to {FACTORS[name] - 1}.")

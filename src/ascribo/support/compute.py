@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 from .memory import limited
 
 __all__ = [
+    "available_memory",
     "check_memory",
     "device_memory",
     "in_processes",
@@ -226,16 +227,37 @@ def device_memory(device: torch.device | str) -> int | None:
     return torch.cuda.get_device_properties(where).total_memory if where.type == "cuda" else physical_memory()
 
 
+def available_memory(device: torch.device | str = "cpu") -> int | None:
+    """Bytes of memory of a device that nothing uses now; None where the system does not tell.
+
+    On Linux this is what the kernel reckons can be had without swapping, elsewhere half of the physical memory. Of
+    a GPU it is what no process holds, and what torch holds in this one without using it.
+
+    >>> available_memory() is None or available_memory() > 0
+    True
+    """
+    where = torch.device(device)
+    if where.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(where)
+        return free + torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        memory = physical_memory()
+        return None if memory is None else memory // 2
+
+
 def check_memory(bytes_needed: int, device: torch.device | str, what: str, instead: str) -> None:
-    """Refuse what would take more than half of the memory of a device, before it is begun.
+    """Refuse what would take more than nine tenths of the memory that a device has free, before it is begun.
 
     what, instead : named in the error: what does not fit, and what to use in its place.
     """
-    where, memory = torch.device(device), device_memory(device)
-    if memory is not None and bytes_needed > memory // 2:
+    free = available_memory(device)
+    if free is not None and bytes_needed > 0.9 * free:
         raise ValueError(
-            f"{what} would take {bytes_needed / 1e9:.1f} GB, and {where} has {memory / 1e9:.1f} GB of memory: "
-            f"use {instead}."
+            f"{what} would take {bytes_needed / 1e9:.1f} GB, and of the memory of {torch.device(device)} "
+            f"{free / 1e9:.1f} GB are free: use {instead}."
         )
 
 

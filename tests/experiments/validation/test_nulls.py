@@ -7,7 +7,8 @@ import pytest
 
 from experiments.validation import nulls
 
-TINY = dict(unrelated=6, related=2, shifts=9, steps=1000, progress=False)
+KINDS = dict(unrelated=6, wandering=4, related=2, weak=3, nonlinear=2)
+TINY = dict(**KINDS, embedded=2, shifts=9, steps=1000, progress=False)
 MODEL = {"steps": 40, "batch_size": 64, "learning_rate": 5e-3, "device": "cpu"}
 
 
@@ -20,20 +21,23 @@ def done(tmp_path_factory):
 def test_every_recording_has_its_row(done):
     rows = done[1]["rows"]
     assert [(row["kind"], row["data_seed"]) for row in rows] == [
-        *(("unrelated", k) for k in range(6)),
-        *(("related", k) for k in range(2)),
+        (kind, k) for kind in KINDS for k in range(KINDS[kind])
     ]
-    assert all(row["p"] * 10 == pytest.approx(round(row["p"] * 10)) and 0.1 <= row["p"] <= 1 for row in rows)
-    assert all(row["bits_low"] < row["bits"] < row["bits_high"] for row in rows)
+    for row in rows:
+        assert ("embedding" in row) == (row["data_seed"] < 2)
+        for p in (row["p"], row["ridge_p"], row.get("embedding", row)["p"]):
+            assert p * 10 == pytest.approx(round(p * 10)) and 0.1 <= p <= 1
+    bits = [row["embedding"] for row in rows if "embedding" in row]
+    assert all(row["score_low"] < row["score"] < row["score_high"] for row in bits)
 
 
 def test_the_summary_tells_the_kinds_apart(done):
-    summary = done[1]["summary"]
-    assert summary["related"]["bits"] > summary["related"]["null_bits"] + 0.1
-    assert abs(summary["unrelated"]["bits"] - summary["unrelated"]["null_bits"]) < 0.1
+    rows, summary = done[1]["rows"], done[1]["summary"]
+    r2 = {kind: np.mean([row["r2"] for row in rows if row["kind"] == kind]) for kind in KINDS}
+    assert r2["related"] > 0.1 > max(r2["unrelated"], r2["wandering"])
     for kind, s in summary.items():
-        p = np.array([row["p"] for row in done[1]["rows"] if row["kind"] == kind])
-        assert s["n"] == len(p) and s["share"] == (p <= 0.05).mean() == s["share_below"]
+        p = np.array([row["p"] for row in rows if row["kind"] == kind])
+        assert s["n"] == len(p) and s["share"] == (p <= 0.05).mean() and s["embedded"] == 2
         assert s["share_ci95"][0] <= s["share"] <= s["share_ci95"][1]
 
 
@@ -47,25 +51,25 @@ def test_what_is_written(done):
 
 def test_the_tables_count_every_recording(done):
     shares, spread = nulls.tables(done[1]).values()
-    assert list(shares["variable"]) == ["unrelated", "related"]
-    assert spread["unrelated"].sum() == 6 and spread["related"].sum() == 2
+    assert list(shares["variable"]) == list(KINDS)
+    assert {kind: spread[kind].sum() for kind in KINDS} == KINDS
 
 
-def rows(p):
-    return [{"p": value, "bits": 0.0, "bits_low": 0.0, "null_mean": 0.0} for value in p]
+def rows(p, ridge=0.5):
+    return [{"p": value, "ridge_p": ridge} for value in p]
 
 
 def test_targets_can_be_missed():
     even = np.arange(1, 41) / 40
-    judge = lambda p, kind: nulls._summary(rows(p), 39, nulls.TARGETS[kind])["met"]  # noqa: E731
+    judge = lambda p, kind, **ridge: nulls._summary(rows(p, **ridge), 39, nulls.TARGETS[kind])["met"]  # noqa: E731
     assert judge(even, "unrelated") and not judge(even, "related")
     assert judge(np.full(40, 0.025), "related") and not judge(np.full(40, 0.025), "unrelated")
     assert not judge(np.full(40, 0.5), "unrelated")  # never too small, but far from uniform
+    assert judge(even, "weak") and not judge(even, "weak", ridge=0.05)
 
 
 def test_the_edge_of_the_level_counts_as_at_most():
-    s = nulls._summary(rows([0.025, 0.05, 0.075, 1.0]), 39, {})
-    assert (s["share"], s["share_below"]) == (0.5, 0.25)
+    assert nulls._summary(rows([0.025, 0.05, 0.075, 1.0]), 39, {})["share"] == 0.5
 
 
 def test_an_unrelated_variable_is_another_recordings():

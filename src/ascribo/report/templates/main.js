@@ -56,7 +56,7 @@ async function startTraining() {
 async function startNull() {
   const canvas = byId("null"), tests = facts.shift;
   if (!canvas || !tests) return;
-  const ends = tests.flatMap((test) => [test.bits_low, test.bits_high, test.null_mean, test.null_high, test.bits, ...test.copies]).filter(Number.isFinite);
+  const ends = tests.flatMap((test) => [test.score_low, test.score_high, test.null_mean, test.null_high, test.score, ...test.copies]).filter(Number.isFinite);
   const high = Math.max(...ends), low = Math.min(0, ...ends), single = tests.some((test) => test.copies.length);
   picture(canvas, () => 34 + 26 * tests.length, (context, width, height) => {
     const left = Math.min(120, width * 0.3), px = (v) => left + 10 + ((v - low) / (high - low || 1)) * (width - left - 30);
@@ -68,22 +68,22 @@ async function startNull() {
       context.fillStyle = css("--line");
       if (!test.copies.length) context.fillRect(px(low), y - 7, px(test.null_high) - px(low), 14);
       context.fillStyle = css("--soft");
-      for (const bits of test.copies) context.fillRect(px(bits) - 0.75, y - 8, 1.5, 16);
+      for (const score of test.copies) context.fillRect(px(score) - 0.75, y - 8, 1.5, 16);
       context.strokeStyle = context.fillStyle = spaceColour(Math.max(0, facts.spaces.findIndex((space) => space.name === test.space)));
       context.lineWidth = 2;
       context.beginPath();
-      context.moveTo(px(test.bits_low ?? test.bits), y);
-      context.lineTo(px(test.bits_high ?? test.bits), y);
+      context.moveTo(px(test.score_low ?? test.score), y);
+      context.lineTo(px(test.score_high ?? test.score), y);
       context.stroke();
       context.beginPath();
-      context.arc(px(test.bits), y, 6, 0, 7);
+      context.arc(px(test.score), y, 6, 0, 7);
       context.fill();
     });
     context.lineWidth = 1;
     context.fillStyle = css("--soft");
     context.textAlign = "center";
     const grey = single ? "each grey line a shifted copy" : "grey is where 95% of the shifted copies lie";
-    context.fillText(fitted(context, "bits: the dot is the real recording, " + grey, width - 8), width / 2, height - 8);
+    context.fillText(fitted(context, [...new Set(tests.map((test) => test.unit))].join(", ") + ": the dot is the real recording, " + grey, width - 8), width / 2, height - 8);
   });
   redraw(canvas);
 }
