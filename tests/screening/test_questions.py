@@ -3,9 +3,10 @@
 import numpy as np
 from scipy import signal
 
+from ascribo import Discrete, Follow, Recording, screen
 from ascribo.data.segments import segment_bounds
 from ascribo.screening.features import averages, earlier, normal_scores, standardise
-from ascribo.screening.questions import FAR, Question, Variable, channel_history, path_tells, run_starts
+from ascribo.screening.questions import FAR, HISTORY, Question, Variable, channel_history, path_tells, run_starts
 from ascribo.screening.variables import make_variable, split_blocks
 
 
@@ -65,7 +66,10 @@ def test_the_path_of_position_tells_velocity_and_not_the_other_way_round():
         return Variable(values, False, earlier(first, 1), 1, True)
 
     rows = np.arange(4_000)
+    away = (speed > 0).astype(float)
+    label = Variable(standardise(np.c_[away, 1 - away]), True, earlier(first, 1), 1, True)
     assert path_tells(variable(speed), variable(place), first, last, rows)
+    assert not path_tells(variable(place), label, first, last, rows)
     assert not path_tells(variable(place), variable(speed), first, last, rows)
 
 
@@ -106,3 +110,65 @@ def test_short_recordings_have_more_blocks_where_what_is_new_is_soon_over():
     assert len(blocks(400, 1)) == 16
     for usual in (blocks(500, 45), blocks(1_000, 45), blocks(10_000, 3), blocks(1_000, 3, innovation=False)):
         assert len(usual) == 20
+
+
+def test_the_past_of_what_changes_abruptly_is_conditioned_on_step_by_step():
+    rng = np.random.default_rng(0)
+    steps = 9_000
+    first, last = np.zeros(steps, int), np.full(steps, steps - 1)
+    walk = np.cumsum(rng.standard_normal((steps, 1)), axis=0)
+    pulses = (rng.random((steps, 1)) < 0.02).astype(float)
+    states = np.repeat(rng.integers(0, 2, steps // 50), 50)[:, None].astype(float)
+    given = {"walk": walk, "white": rng.standard_normal((steps, 1)), "pulses": pulses, "states": states}
+    known = np.ones(steps, dtype=bool)
+    made = {name: make_variable(standardise(each), False, False, first, known) for name, each in given.items()}
+    assert [name for name, each in made.items() if each.abrupt] == ["white", "pulses", "states"]
+    rows = np.arange(100, 300)
+    question = Question(
+        made["walk"], {"pulses": made["pulses"]}, None, np.zeros((steps, 1), np.float32), first, last
+    )
+    (values, now, changes) = question._history_of(made["pulses"], rows)
+    own = made["pulses"].columns[:, 0]
+    np.testing.assert_array_equal(values[:, HISTORY.index(7)], own[rows - 7])
+    np.testing.assert_array_equal(now[:, 0], np.abs(own[rows] - own[rows - 1]))
+    np.testing.assert_array_equal(changes[:, HISTORY.index(24)], np.abs(own[rows - 24] - own[rows - 25]))
+    assert question._history_of(made["walk"], rows) == []
+
+
+def test_channels_with_the_history_of_a_stimulus_are_not_called_for_what_follows_it():
+    """Receptive fields of a white stimulus; an eye that follows it, eight steps late."""
+    steps, channels, wrong, power = 8_000, 24, [], []
+    kernel = lambda centre, width: np.exp(-0.5 * ((np.arange(25) - centre) / width) ** 2)  # noqa: E731
+    for seed in range(2):
+        rng = np.random.default_rng([9, seed])
+        stimulus = rng.standard_normal(steps)
+        eye = standardise(np.convolve(stimulus, kernel(8, 2))[:steps, None])
+        eye = standardise(eye + signal.lfilter([1.0], [1.0, -0.9], 0.43 * rng.standard_normal((steps, 1)), axis=0))
+        X = rng.standard_normal((steps, channels))
+        for k in range(channels // 2):
+            X[:, k] += 0.4 * standardise(np.convolve(stimulus, kernel(1 + k, 2))[:steps, None])[:, 0]
+        X[:, -4:] += 0.4 * eye
+        spaces = {"stimulus": Follow("stimulus", 1), "eye": Follow("eye", 1)}
+        calls = screen(Recording(X, {"stimulus": stimulus, "eye": eye[:, 0]}), spaces).calls
+        called = calls.query("space == 'eye'")["called"].to_numpy()
+        wrong.append(called[:-4].sum() / max(1, called.sum()))
+        power.append(called[-4:].mean())
+    assert (
+        np.mean(wrong) < 0.15 and np.mean(power) == 1
+    )  # half of the calls were wrong without each step of the past
+
+
+def test_the_direction_of_running_to_and_fro_is_found_beside_the_position():
+    rng = np.random.default_rng(3)
+    steps = 8_000
+    speed = np.exp(0.4 * standardise(signal.lfilter([1.0], [1.0, -0.97], rng.standard_normal((steps, 1)), axis=0)))
+    phase = np.cumsum(speed[:, 0] / 100)
+    place, away = np.abs(phase % 2 - 1), (phase % 2 < 1).astype(int)
+    carries = np.arange(30) < 8
+    fields = np.cos(3 * place[:, None] + np.arange(30))
+    rate = np.exp(-1.5 + 0.6 * away[:, None] * carries + 0.5 * fields * ~carries)
+    spaces = {"place": Follow("place", 1), "direction": Discrete("direction", 1)}
+    found = screen(Recording(rng.poisson(rate), {"place": place, "direction": away}), spaces)
+    called = found.calls.query("space == 'direction'")["called"].to_numpy()
+    assert called[carries].mean() > 0.8 and called[~carries].sum() <= 1
+    assert [note.kind for note in found.notes if note.space == "direction" and note.kind == "a change"]

@@ -39,12 +39,14 @@ def test_responses_of_a_slow_indicator_are_found_and_it_is_said(indicator):
     assert {note.kind for note in found.notes} >= {"slow responses"}
 
 
-def test_only_channels_slower_than_the_variable_are_asked_about_its_averages(indicator):
+def test_only_slower_and_nearly_white_channels_are_asked_about_averages(indicator):
     channels, a, _, _ = indicator
     quick = standardise(a + 0.5 * np.random.default_rng(1).standard_normal((STEPS, 3)))
     scores = np.concatenate([standardise(channels), quick], axis=1).astype(np.float32)
     variable = Variable(a, False, earlier(FIRST, 3), 3, True)
     assert slower_channels(variable, scores).tolist() == list(range(CHANNELS))
+    white = np.random.default_rng(2).standard_normal((STEPS, 2)).astype(np.float32)
+    assert slower_channels(variable, np.c_[quick, white].astype(np.float32)).tolist() == [3, 4]
     seldom = Variable(a, False, earlier(FIRST, 3), 3, True, seldom=True)
     assert len(slower_channels(seldom, scores)) == CHANNELS + 3
 
@@ -70,3 +72,21 @@ def test_short_events_whose_responses_outlast_them():
     channels = 0.5 * response * carries + slow(rng.standard_normal((STEPS, CHANNELS)), 5)
     called = screen(Recording(channels, pd.DataFrame({"e": event})), {"e": Discrete("e", 1)}).calls["called"]
     assert called[carries].mean() > 0.9 and called[~carries].sum() <= 1
+
+
+def test_sensors_that_lag_behind_in_much_noise_are_found():
+    """What is new in a variable says next to nothing to a sensor that takes ten steps to follow it."""
+    power, wrong = [], []
+    for seed in range(2):
+        rng = np.random.default_rng([4, seed])
+        a, b = slow(rng.standard_normal((8_000, 1)), 25), slow(rng.standard_normal((8_000, 1)), 25)
+        carries = np.arange(24) < 8
+        channels = rng.standard_normal((8_000, 24)) + 0.15 * slow(a, 10) * carries
+        found = screen(
+            Recording(channels, {"a": a[:, 0], "b": b[:, 0]}), {"a": Follow("a", 1), "b": Follow("b", 1)}
+        )
+        called = found.calls["called"].to_numpy().reshape(2, 24)
+        power.append(called[0, carries].mean())
+        wrong.append(called[0, ~carries].sum() + called[1].sum())
+    assert np.mean(power) > 0.85  # 0.1 if only channels slower than the variable are asked about its averages
+    assert sum(wrong) <= 3
