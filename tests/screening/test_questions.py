@@ -167,8 +167,9 @@ def test_the_direction_of_running_to_and_fro_is_found_beside_the_position():
     carries = np.arange(30) < 8
     fields = np.cos(3 * place[:, None] + np.arange(30))
     rate = np.exp(-1.5 + 0.6 * away[:, None] * carries + 0.5 * fields * ~carries)
-    spaces = {"place": Follow("place", 1), "direction": Discrete("direction", 1)}
-    found = screen(Recording(rng.poisson(rate), {"place": place, "direction": away}), spaces)
+    spaces = {"place": Follow("place", 1), "speed": Follow("speed", 1), "direction": Discrete("direction", 1)}
+    table = {"place": place, "speed": speed[:, 0], "direction": away}
+    found = screen(Recording(rng.poisson(rate), table), spaces)
     called = found.calls.query("space == 'direction'")["called"].to_numpy()
     assert called[carries].mean() > 0.8 and called[~carries].sum() <= 1
     assert [note.kind for note in found.notes if note.space == "direction" and note.kind == "a change"]

@@ -292,10 +292,11 @@ class _Everything:
         """
         variable = self.variables[name]
         if not variable.innovation:
+            alone = bool((variable.past == np.arange(len(variable.past))).all())
+            why = "no time step has another before it in its epoch" if alone else "its own past tells it"
             text = (
-                "its own past tells it: there is no innovation to ask about. The question is about its level, and "
-                "other slow things that go along with it by chance or by design cannot be told from it. Vary it at "
-                "random."
+                f"{why}: there is no innovation to ask about. The question is about its level, and other slow "
+                "things that go along with it by chance or by design cannot be told from it. Vary it at random."
             )
             notes.append(Note(name, "no innovation", text))
             question = Question(variable, others, None, self.scores, self.first, self.last)

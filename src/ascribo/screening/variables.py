@@ -78,7 +78,10 @@ def make_variables(
         own = own if labels else standardise(np.where(there[:, None], own, np.nan))
         own = fill_missing(own, there, first, between=not labels)
         if known.sum() == 0 or not np.ptp(own[known], axis=0).any():
-            text = "its variables are missing everywhere or never change: nothing can be asked. Check them."
+            together = " where those of all spaces are known" if there.any() else ""
+            text = (
+                f"its variables are missing everywhere or never change{together}: nothing can be asked. Check them."
+            )
             notes.append(Note(name, "no variation", text))
             continue
         if labels and own.shape[1] > LABELS:
@@ -193,6 +196,11 @@ def split_blocks(
     blocks = min(_many(variable, len(rows)), (unit[-1] + 1) // 2 if len(rows) else 0)
     if blocks < BLOCKS and len(rows) < BLOCKS * SHORTEST:
         text = f"only {len(rows)} time steps can be used: too short, {BLOCKS * SHORTEST} or more are needed."
+        if (there := np.count_nonzero(known)) > 2 * len(rows):
+            text += (
+                f" Values are known at {there}, but seldom also a moment before, as they have to be: fill short gaps "
+                "in between."
+            )
         notes.append(Note(name, "too short", text))
     if blocks < FEWEST:
         return []
