@@ -198,8 +198,8 @@ def split_blocks(
         text = f"only {len(rows)} time steps can be used: too short, {BLOCKS * SHORTEST} or more are needed."
         if (there := np.count_nonzero(known)) > 2 * len(rows):
             text += (
-                f" Values are known at {there}, but seldom also a moment before, as they have to be: fill short gaps "
-                "in between."
+                f" Values are known at {there}, but seldom also a moment before, as they have to be: fill short "
+                "gaps in between."
             )
         notes.append(Note(name, "too short", text))
     if blocks < FEWEST:
