@@ -4,7 +4,8 @@
 
 Good files of every kind that ascribo reads (recordings, large ones mapped or unpacked, run folders, maps, states of
 interrupted fits, sweeps; `fuzz_files.py`) are damaged at random (`fuzz_damage.py`): bytes flipped, cut out, doubled
-or exchanged, odd values in JSON and in the tensors of models with good checksums. They are read in another process.
+or exchanged, odd values in JSON and in the tensors of models with good checksums, links and pipes where files
+belong. They are read in another process.
 Beside them, hypothesis edits files in ways that keep their form (`fuzz_structured.py`). A reader may succeed, or
 refuse with a ValueError (a FileNotFoundError or ImportError where the file names something that is not there, a
 TypeError that ascribo raises itself). All else counts:
@@ -36,7 +37,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from fuzz_damage import damage_case
+from fuzz_damage import damage_case, is_untouched
 from fuzz_files import Case, make_cases, read
 
 FINE = (ValueError, FileNotFoundError, ImportError)
@@ -96,6 +97,7 @@ def work(tasks, results, good: list[Case], folder: Path) -> None:
         results.put((number, case.kind, "began", ""))
         place.mkdir(parents=True)
         outcome, why = outcome_of(case, damage_case(case, place, rng))
+        outcome = outcome if is_untouched(place) else "written"
         shutil.rmtree(place)
         results.put((number, case.kind, outcome, why))
 

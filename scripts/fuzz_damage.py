@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 from fuzz_files import Case
 
-__all__ = ["ODD", "damage", "damage_case"]
+__all__ = ["ODD", "damage", "damage_case", "is_untouched"]
 
 ODD = (None, True, -1, 0, 2**70, 1e308, float("nan"), "", "../x", "\0", [], {}, [[]], {"a": None}, [None] * 3)
 """Values that do not belong where they are put."""
+
+
+VICTIM, PRECIOUS = "victim.txt", "precious"
+"""A file beside the copy that links lead to, and what it must still say when the copy was read."""
 
 
 class Payload:
@@ -30,9 +34,33 @@ def damage_case(case: Case, folder: Path, rng: np.random.Generator) -> Path:
     root, file = case.copied(folder)
     if case.damage == "tensors":
         _damage_tensors(root, file, rng)
+    elif case.damage == "place":
+        _put_in_place(file, folder / VICTIM, rng)
     else:
         file.write_bytes(damage(file.read_bytes(), rng, file.name))
     return root
+
+
+def _put_in_place(file: Path, victim: Path, rng: np.random.Generator) -> None:
+    """Something that is no ordinary file where a file belongs, or a link to one that is nobody's here."""
+    victim.write_text(PRECIOUS)
+    file.unlink(missing_ok=True)
+    match int(rng.integers(7)):
+        case 0:
+            os.mkfifo(file)
+        case 1:
+            file.mkdir()
+        case 2:
+            file.hardlink_to(victim)
+        case kind:
+            to = {3: victim, 4: victim.with_name("nowhere"), 5: Path("/dev/zero"), 6: Path(file.name)}
+            file.symlink_to(to[kind])
+
+
+def is_untouched(folder: Path) -> bool:
+    """Whether what links in a damaged copy lead to is as it was."""
+    victim = folder / VICTIM
+    return not (folder / "nowhere").exists() and (not victim.exists() or victim.read_text() == PRECIOUS)
 
 
 def _damage_tensors(root: Path, part: Path, rng: np.random.Generator) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,8 +24,8 @@ SMALL: dict[str, Any] = {"seeds": 1, "steps": 3, "batch_size": 16, "penalty": 0.
 class Case:
     """A file that is damaged. kind : its name. root : the file or folder that is read, and `file` a path in it.
 
-    reader : of `READERS`. damage : "bytes" of that file; or "tensors" of the run folder `file`, which is written
-    anew with good checksums.
+    reader : of `READERS`. damage : "bytes" of that file; "tensors" of the run folder `file`, which is written anew
+    with good checksums; or "place": something else than a file is put where it is, or would be.
     """
 
     kind: str
@@ -69,7 +70,15 @@ def make_cases(folder: Path) -> list[Case]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = (_recordings, _large, _zarrs, _runs, _fits, _sweeps)
-        return [case for make in made for case in make(folder)]
+        cases = [case for make in made for case in make(folder)]
+        return [*cases, *_replaced(cases)]
+
+
+def _replaced(cases: list[Case]) -> list[Case]:
+    """Files of runs, fits and sweeps in whose place something else is put; the lock of a fit, too."""
+    own = [case for case in cases if case.reader in ("run", "fit", "sweep", "maps") and case.damage == "bytes"]
+    lock = next(replace(case, kind="fit/.lock", file=".checkpoint/.lock") for case in own if case.reader == "fit")
+    return [replace(case, kind=f"{case.kind} replaced", damage="place") for case in (*own, lock)]
 
 
 def _files(folder: Path, names: list[str], reader: str = "recording") -> list[Case]:
@@ -172,8 +181,13 @@ def _zarrs(folder: Path) -> list[Case]:
 
 
 def _runs(folder: Path) -> list[Case]:
+    from ascribo.model.saving import save
+
     data, model = recording(), estimator(random_state=0)
-    model.fit(data).save(folder / "run")
+    model.fit(data)
+    save(
+        model, folder / "run", data={"path": str(folder / "arrays.npz"), "how": {"variables": ["x"], "time": None}}
+    )
     model.model_.usable[:] = True
     model.attribute(data, method="neuron_gradient", samples=20).to_netcdf(folder / "maps.nc")
     tensors = next((folder / "run").glob("*.safetensors")).name
@@ -274,9 +288,15 @@ def _read_as_large(path: Path, **options: Any) -> None:
 
 
 def _load(path: Path) -> None:
-    import ascribo as asc
+    """Load a model and its recording, and look at what is in the folder."""
+    from ascribo.cli.info import info
+    from ascribo.cli.runs import model_of_run, recording_of_run
 
-    asc.load(path)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            info(str(path), as_json=False, progress=False)
+    finally:
+        recording_of_run(str(path), *model_of_run(str(path), None), None, progress=False)
 
 
 def _use(path: Path) -> None:

@@ -1,5 +1,6 @@
 """A thousand damaged files: none may crash, hang, run code or end in an error that nobody foresaw."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -33,7 +34,7 @@ def test_damaged_files_are_read_or_refused(fuzz, tmp_path, monkeypatch):
         *("table.csv", "words.npz", "packed.mat", "oldest.mat", "new.h5", "large plain.h5", "unpacked chunks.h5"),
         *("v2.zarr/.zgroup", "v3.zarr/zarr.json", "pynapple/units.npz", "session.nwb", "maps.nc", "run/model.json"),
         *("fit/fit.json", "fit/seeds", "sweep/sweep.toml", "sweep/cell.json", "sweep/.fingerprints.json"),
-        *("run/resealed", "both/resealed", "both/session-0/resealed"),
+        *("run/resealed", "both/resealed", "both/session-0/resealed", "run/model replaced", "fit/.lock replaced"),
     } <= {case.kind for case in good}
     tasks, results = queue.SimpleQueue(), queue.SimpleQueue()
     for number in [*range(FILES), None]:
@@ -64,6 +65,30 @@ def test_the_fuzzer_counts_what_is_wrong(fuzz, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz, "read", fails)
     fuzz.work(tasks, results, good, tmp_path)
     assert [results.get()[2] for _ in range(4)] == ["began", "error", "began", "fine"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+def test_what_links_lead_to_is_looked_at(fuzz, tmp_path, monkeypatch):
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good/a.csv").write_text("some text")
+    good = [fuzz.Case("a.csv", tmp_path / "good/a.csv", "", "recording", "place")]
+    seen, ends = set(), queue.SimpleQueue()
+
+    def writes(kind, path):
+        if path.is_relative_to(tmp_path / "read"):
+            seen.add(("link" if path.is_symlink() else "other", path.exists()))
+            if path.is_file() or not path.exists():
+                with contextlib.suppress(OSError):
+                    path.write_text("gone")
+
+    monkeypatch.setattr(fuzz, "read", writes)
+    tasks = queue.SimpleQueue()
+    for number in [*range(40), None]:
+        tasks.put(number)
+    fuzz.work(tasks, ends, good, tmp_path)
+    outcomes = Counter(ends.get()[2] for _ in range(80))
+    assert seen == {("link", True), ("link", False), ("other", True)}
+    assert outcomes["written"] > 5 and outcomes["fine"] > 5
 
 
 def error_of(function, *given):

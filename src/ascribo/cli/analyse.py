@@ -19,6 +19,7 @@ from ..support.memory import refuse_memory
 from ..support.names import first_few
 from ..support.progress import say
 from ..sweeps.cells import make_cell
+from ..training.kept_decoders import decoders_kept
 from ..version import __version__
 from .longer_bins import propose_bin_size
 from .output import print_calls, print_goodness, print_line
@@ -93,8 +94,9 @@ def analyse(
             print_line(f"  {line}")
         model = _fitted(model, recording, run, state, {"path": str(Path(data).absolute()), "how": how})
         say("attributing the spaces to the channels", progress)
-        maps = model.attribute(recording)
-        maps.to_netcdf(run / MAP)
+        with decoders_kept(state):
+            maps = model.attribute(recording)
+            maps.to_netcdf(run / MAP)
         if proposed := propose_bin_size(recording, proposal.spaces, maps.undecided):
             size, names = proposed
             assumed.append(

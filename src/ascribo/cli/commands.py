@@ -20,6 +20,7 @@ from ..spaces.base import Space
 from ..support.files import check_writable, room_kept, write_atomically
 from ..support.progress import say
 from ..training.data_parallel import rank
+from ..training.kept_decoders import decoders_kept
 from .analyse import analyse
 from .info import info
 from .output import print_calls, print_goodness, print_line, print_scores, print_table, short_rates
@@ -153,10 +154,13 @@ def attribute(
     say(f"attributing by {method}", progress)
     spaces, names, seeds = model.model_.spaces, model.model_.channels, model.model_.seeds
     size = max(bytes_of_map(spaces, names, seeds), bytes_of_calls(spaces, names))
-    with room_kept(path.parent, size, what="the map") as give_back:
+    with (
+        decoders_kept(Path(run) / ".checkpoint"),
+        room_kept(path.parent, size, what="the map") as give_back,
+    ):
         maps = model.attribute(recording, method=method, samples=samples, loss=loss)
         give_back()
-    (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
+        (maps.to_csv if path.suffix.lower() == ".csv" else maps.to_netcdf)(path)
     for name, space in model.model_.spaces.items():
         if space.nuisance or name in maps.refused:
             continue

@@ -12,6 +12,7 @@ from ..report import Run, write_comparison
 from ..support.files import check_writable, room_kept, write_atomically
 from ..support.memory import refuse_memory
 from ..support.progress import say
+from ..training.kept_decoders import decoders_kept
 from .output import print_line
 from .runs import model_of_run, recording_of_run
 
@@ -53,7 +54,8 @@ def report(
     recording = recording_of_run(runs[0], model, source, files[0] if files else None, progress, PASS)
     model.set_params(progress=progress, memory=memory)
     run = Path(runs[0])
-    model.report(recording, path, maps=maps_in(run, model), shift=shift_in(run), title=title, q=q)
+    with decoders_kept(run / ".checkpoint"):
+        model.report(recording, path, maps=maps_in(run, model), shift=shift_in(run), title=title, q=q)
     print_line(f"report: {path}")
 
 

@@ -232,7 +232,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    handle = None if fcntl is None else _locked(folder / LOCK)
+    handle = _locked(folder / LOCK)
     if handle is None:
         yield
         return
@@ -267,7 +267,9 @@ def _holder(folder: Path) -> tuple[int, str]:
 
 
 def _locked(path: Path) -> int | None:
-    """A handle of the lock file that only this block has; None where the disk has no locks."""
+    """A handle of the lock file that only this block has; None where there are no locks."""
+    if fcntl is None:
+        return None
     while True:
         handle = _opened(path)
         try:

@@ -28,6 +28,7 @@ from ..support.files import FolderInUse, only_writer
 from ..support.sealed_json import is_whole, read_json, write_sealed
 from ..support.stored_parameters import encode
 from ..support.stored_types import is_of
+from ..training.kept_decoders import decoders_kept
 from ..version import __version__
 from .sessions import Source
 
@@ -185,11 +186,12 @@ def _attribute(
     model: ContrastiveEmbedding, recording: Recording, folder: Path
 ) -> tuple[dict[str, int], str | None]:
     """Write the map. How many channels are called for each space that can be tested; why there is no map."""
-    try:
-        maps = model.attribute(recording)
-    except ValueError as error:  # all spaces have collapsed
-        return {}, str(error)
-    maps.to_netcdf(folder / MAP)
+    with decoders_kept(folder / ".checkpoint"):
+        try:
+            maps = model.attribute(recording)
+        except ValueError as error:  # all spaces have collapsed
+            return {}, str(error)
+        maps.to_netcdf(folder / MAP)
     if not maps.tested:
         return {}, None
     calls: Any = maps.calls()

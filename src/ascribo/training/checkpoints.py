@@ -26,6 +26,7 @@ from .data_parallel import rank
 from .interruption import STOP
 
 __all__ = [
+    "DECODERS",
     "check_seeds",
     "checkpoint_file",
     "discard_checkpoints",
@@ -33,10 +34,12 @@ __all__ = [
     "is_readable",
     "one_fit",
     "read_checkpoint",
+    "read_state",
     "remember",
     "remembered",
     "tidy",
     "write_checkpoint",
+    "write_state",
 ]
 
 MARK = {"ascribo": "checkpoint"}
@@ -45,6 +48,8 @@ FORMAT = 1
 """Goes up by one whenever what is written changes; files of earlier versions have none, and are read as well."""
 HEAD = {**MARK, "format": FORMAT}
 DECISIONS = "fit.json"
+DECODERS = "decoders-*.safetensors"
+"""Names of the files that `kept_decoders` writes."""
 ANEW = "Delete it to start anew, or choose another folder."
 
 
@@ -62,6 +67,7 @@ def one_fit(folder: Path | None) -> Iterator[None]:
         for pattern in (STOP, f".{DECISIONS}.*", ".seeds-*.safetensors.*", ".sessions.safetensors.*"):
             for file in folder.glob(pattern):
                 file.unlink()
+        discard_checkpoints(folder.glob(DECODERS))  # of a model that is to be another
         yield
 
 
@@ -205,12 +211,8 @@ def write_checkpoint(
         for key, state in optimizer.state[value].items():
             tensors[f"adam.{name}.{key}"] = state.cpu()
     tensors = {name: value.contiguous() for name, value in tensors.items()}
-    facts = {**MARK, "format": str(FORMAT), "done": str(done), "fingerprint": fingerprint}
-    facts |= {name: str(value) for name, value in said.items()}
-    facts["checksum"] = _checksum(facts, tensors)
     try:
-        # not save_file: it writes to a file of a name of its own, which a killed process would leave behind
-        write_atomically(path, lambda temporary: temporary.write_bytes(save(tensors, metadata=facts)))
+        write_state(path, fingerprint, tensors, {"done": str(done), **{k: str(value) for k, value in said.items()}})
     except (OSError, SafetensorError) as error:
         why = error.__cause__ or error
         warnings.warn(
@@ -218,6 +220,33 @@ def write_checkpoint(
             "fit that is interrupted now goes on from an earlier step.",
             stacklevel=2,
         )
+
+
+def write_state(path: Path, fingerprint: str, tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> None:
+    """Write tensors and facts, with their checksum. fingerprint : of what they belong to."""
+    head = {**MARK, "format": str(FORMAT), "fingerprint": fingerprint}
+    known = {**head, **facts}
+    known["checksum"] = _checksum(known, tensors)
+    # not save_file: it writes to a file of a name of its own, which a killed process would leave behind
+    write_atomically(path, lambda temporary: temporary.write_bytes(save(dict(tensors), metadata=known)))
+
+
+def read_state(path: Path, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and facts of a file that is whole and belongs to what has this fingerprint."""
+    try:
+        facts, tensors = _said(path), load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
+    if not _is_ours(facts):
+        raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
+    _check_format(path, facts.get("format", FORMAT))
+    if facts.get("fingerprint") != fingerprint:
+        raise ValueError(
+            f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
+        )
+    if facts.get("checksum") != _checksum(facts, tensors):
+        raise ValueError(f"the checkpoint {path} is damaged: it does not match its checksum. {ANEW}")
+    return tensors, facts
 
 
 def read_checkpoint(
@@ -232,19 +261,7 @@ def read_checkpoint(
 
     kept : names of the curves. They come in parts of `chunk` steps.
     """
-    try:
-        facts, tensors = _said(path), load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"the checkpoint {path} cannot be read ({error}). {ANEW}") from error
-    if not _is_ours(facts):
-        raise ValueError(f"{path} is not a checkpoint of ascribo: choose another folder for the checkpoints.")
-    _check_format(path, facts.get("format", FORMAT))
-    if facts.get("fingerprint") != fingerprint:
-        raise ValueError(
-            f"the checkpoint {path} belongs to another model or other data: delete it, or choose another folder."
-        )
-    if facts.get("checksum") != _checksum(facts, tensors):
-        raise ValueError(f"the checkpoint {path} is damaged: it does not match its checksum. {ANEW}")
+    tensors, facts = read_state(path, fingerprint)
     wanted = {f"adam.{name}.{key}" for name, value in parameters.items() for key in optimizer.state[value]}
     if missing := sorted(wanted - tensors.keys()):
         raise ValueError(f"the checkpoint {path} lacks {', '.join(missing)}. {ANEW}")

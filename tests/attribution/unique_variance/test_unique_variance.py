@@ -26,6 +26,7 @@ from ascribo.networks.encoders import Limit
 from ascribo.networks.model_stack import Embedder
 from ascribo.screening import screen_spaces
 from ascribo.spaces.base import reported
+from ascribo.training import kept_decoders
 
 STEPS = 6000
 REACH = 1
@@ -381,9 +382,9 @@ def test_problems_do_not_depend_on_their_company():
 def test_short_recordings_are_learned_from_for_fewer_steps(monkeypatch):
     """80 passes at most, 150 steps at least; recordings of other lengths do not change that."""
     trained = []
-    real = score.fit_decoders
+    real = kept_decoders.fit_decoders
     monkeypatch.setattr(
-        score,
+        kept_decoders,
         "fit_decoders",
         lambda *a, **given: (
             trained.append((len(a[2]), given["steps"], given["batch"])) or real(*a, **{**given, "steps": 10})

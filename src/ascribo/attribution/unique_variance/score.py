@@ -12,7 +12,8 @@ from joblib import effective_n_jobs
 from torch import Tensor
 
 from ...support.compute import in_threads, one_thread
-from ...training.decoders import WIDTHS, decode, fit_decoders, losses
+from ...training.decoders import WIDTHS, decode, losses
+from ...training.kept_decoders import kept_or_fitted
 from .decoding_problem import DecodingProblem
 from .design import FOLDS
 
@@ -152,7 +153,7 @@ def _fit(
                     masks.append(mask)
                     drawn.append(seed)  # variants are compared: same initial values, same batches
             inputs.append(problem.with_waves(problem.inputs[model]))
-    parameters = fit_decoders(
+    parameters = kept_or_fitted(
         inputs,
         [problem.x for problem in problems],
         which,
