@@ -1,4 +1,4 @@
-"""Sweeps through dask-jobqueue, by the code of docs/cluster.md: job scripts, and a run with a Slurm that is made up."""
+"""Sweeps through dask-jobqueue, by the code of docs/cluster.md: its job scripts, and a run with a made-up Slurm."""
 
 import ast
 import json
