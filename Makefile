@@ -1,4 +1,4 @@
-# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | wheel-check | newest | lowest | audit | clean. Each sets up what it needs first.
+# make demo | quick | test | docs | bench | same | fuzz | chaos | cluster | strange | processes | wheel-check | newest | lowest | audit | clean. Each sets up what it needs first.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -11,7 +11,7 @@ PYTEST := $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile
 # One thread per process: two OpenMP threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange wheel-check newest lowest audit clean
+.PHONY: quick .venv demo test docs bench same fuzz chaos cluster strange processes wheel-check newest lowest audit clean
 .DELETE_ON_ERROR:
 
 .venv: $(VENV)/stamp
@@ -64,7 +64,7 @@ same: .venv
 
 # Damaged files of every kind that is read: none may crash, hang, eat memory or run code.
 fuzz: .venv
-	$(VENV)/bin/python scripts/fuzz.py --files 100000
+	$(VENV)/bin/python scripts/fuzz.py --files 100000 --out scripts/results/fuzz.json
 
 # Runs killed at random moments of every phase: each must end with the bits of a run in peace.
 chaos: .venv
@@ -72,11 +72,15 @@ chaos: .venv
 
 # A sweep on a Dask cluster whose workers and scheduler are killed: the results of one process, nothing lost.
 cluster: .venv
-	$(VENV)/bin/python scripts/cluster_chaos.py --cells 40
+	$(VENV)/bin/python scripts/cluster_chaos.py --cells 40 --out scripts/results/cluster_chaos.json
 
 # Recordings of all kinds that users bring: each is answered, or refused with a reason.
 strange: .venv
-	$(VENV)/bin/python scripts/strange_recordings.py --recordings 1000
+	$(VENV)/bin/python scripts/strange_recordings.py --recordings 1000 --out scripts/results/strange_recordings.json
+
+# The losses of two processes of torchrun beside those of one: nothing but rounding between them.
+processes: .venv
+	$(VENV)/bin/python scripts/two_processes.py --out scripts/results/two_processes.json
 
 # The wheel, in an empty environment with the core dependencies alone, as constraints.txt pins them.
 wheel-check:

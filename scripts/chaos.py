@@ -15,7 +15,6 @@ The exit status is 0 only if all of it held. --out writes the figures to a JSON 
 import argparse
 import functools
 import hashlib
-import json
 import os
 import random
 import select
@@ -309,14 +308,9 @@ def main() -> int:
             print(f"{done} kills, {chaos.runs} runs, {len(chaos.wrong)} wrong", flush=True)
     if chaos.to_do:
         chaos.wrong.append(f"the moments of {len(chaos.to_do)} kills never came: {sorted(set(chaos.to_do))}")
-    figures = chaos.figures()
-    print("killed while", figures["killed while"], "; gone on by `ascribo resume`:", figures["gone on by resume"])
-    for line in chaos.wrong:
-        print(line)
-    if given.out is not None:
-        from ascribo.support.files import write_atomically
+    from keep_figures import keep_figures
 
-        write_atomically(given.out, lambda path: path.write_text(json.dumps(figures, indent=1) + "\n"))
+    keep_figures(given.out, chaos.figures())
     return 1 if chaos.wrong else 0
 
 

@@ -95,6 +95,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cells", type=int, default=40, help="(%(default)s)")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two kills (%(default)s)")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     given = parser.parse_args()
     import ascribo as asc
 
@@ -111,7 +112,8 @@ def main() -> int:
         what: dict[str, Any] = {"sessions": folder / "sessions", "model": model, "grid": {"penalty": penalties}}
         began = time.monotonic()
         serial = asc.sweep(**what, out=folder / "serial", progress=False)
-        print(f"in one process: {serial}, {time.monotonic() - began:.0f} s", flush=True)
+        alone = time.monotonic() - began
+        print(f"in one process: {serial}, {alone:.0f} s", flush=True)
         began = time.monotonic()
         cluster = Cluster(given.every, folder / "cluster", len(serial.cells()))
         try:
@@ -121,13 +123,19 @@ def main() -> int:
         spent = time.monotonic() - began
         again = [file for file, when in cluster.done_before.items() if file.stat().st_mtime_ns != when]
         same = outcome(serial) == outcome(found) if set(found.cells()["state"]) == {"done"} else False
-        print(f"on a cluster: {found}, {spent:.0f} s, {cluster.killed} workers killed, the scheduler once with")
-        print(f"{len(cluster.done_before)} cells done, of which {len(again)} were computed again")
-        print(
-            "weights and calls are those of one process"
-            if same
-            else "weights or calls are NOT those of one process"
-        )
+    from keep_figures import keep_figures
+
+    figures = {
+        "cells": given.cells,
+        "on the cluster": repr(found),
+        "seconds in one process": round(alone),
+        "seconds on the cluster": round(spent),
+        "workers killed": cluster.killed,
+        "cells done when the scheduler was killed": len(cluster.done_before),
+        "of these computed again": len(again),
+        "weights and calls are those of one process": same,
+    }
+    keep_figures(given.out, figures)
     return 0 if same and cluster.killed and cluster.done_before and not again else 1
 
 

@@ -20,11 +20,9 @@ The exit status is 0 only if nothing was counted.
 """
 
 import argparse
-import json
 import linecache
 import multiprocessing
 import os
-import platform
 import resource
 import shutil
 import signal
@@ -39,6 +37,7 @@ from pathlib import Path
 import numpy as np
 from fuzz_damage import damage_case, is_untouched
 from fuzz_files import Case, make_cases, read
+from keep_figures import keep_figures
 
 FINE = (ValueError, FileNotFoundError, ImportError)
 SECONDS, BYTES = 5, 10**9
@@ -236,10 +235,8 @@ def main() -> int:
             traceback.print_exc()
             failed, result["edited"] = 1, "failed"
     figures = {key: result[key] for key in ("files", "kinds", "counts", "edited") if key in result}
-    figures |= {"seed": given.seed, "seconds": round(time.monotonic() - began), "python": platform.python_version()}
-    print(json.dumps(figures))
-    if given.out is not None:
-        given.out.write_text(json.dumps(figures, indent=1) + "\n")
+    figures |= {"seed": given.seed, "seconds": round(time.monotonic() - began)}
+    keep_figures(given.out, figures)
     return int(bool(failed) or result["counts"] != {"fine": given.files})
 
 

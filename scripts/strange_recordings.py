@@ -14,7 +14,6 @@ The exit status is 0 only if nothing was counted.
 """
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -149,6 +148,7 @@ def main() -> int:
     parser.add_argument("--recordings", type=int, default=1000, help="(%(default)s)")
     parser.add_argument("--first", type=int, default=0, help="number of the first one (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="also print why recordings were refused")
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     given = parser.parse_args()
     from ascribo.attribution.unique_variance import score
 
@@ -174,7 +174,10 @@ def main() -> int:
             finally:
                 signal.alarm(0)
     seconds = round(time.monotonic() - began)
-    print(json.dumps({"seconds": seconds, "wrong": len(wrong), **dict(found.most_common())}, indent=1))
+    from keep_figures import keep_figures
+
+    asked = {"recordings": given.recordings, "first": given.first, "seconds": seconds}
+    keep_figures(given.out, {**asked, "wrong": len(wrong), **dict(found.most_common()), "examples": wrong[:20]})
     return 1 if wrong else 0
 
 

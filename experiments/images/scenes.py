@@ -12,7 +12,6 @@ box that starts small then turns the axes.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,13 +29,11 @@ from ascribo.networks.outputs import Box, Output, Sphere, Unbounded
 from ascribo.spaces.similarities import Dot, SquaredL2
 from ascribo.support.compute import resolve_device
 from ascribo.support.progress import say
-from ascribo.support.sealed_json import read_json
 from experiments.images.augmentations import augment
 from experiments.images.pair_source import ImageSource, train_within, with_statistics
 from experiments.shared.image_networks import four_convolutions, resnet18
 from experiments.shared.pictures import pack_colours, unpack_colours
-from experiments.shared.results import write_json
-from experiments.shared.rows import Case, Row, row_files
+from experiments.shared.rows import Case, Row, read_row, row_files, start_over, write_row
 from experiments.shared.runner import Plan, experiment
 
 if TYPE_CHECKING:
@@ -200,14 +197,14 @@ def _rows(
     held, rows, there = (images[split:], latents[split:]), [], 0
     identity = pixels_r2(*held)
     if fresh:
-        shutil.rmtree(state, ignore_errors=True)
+        start_over(state)
     for case, file in zip(wanted, row_files(wanted, state), strict=True):
-        if file.exists():
+        if (row := read_row(file)) is not None:
             there += 1
         else:
             row = _train(images[:split], latents[:split], *held, progress=progress, **case)
-            write_json(file, {**row, "identity_r2": identity, "images": split, "render_seconds": spent})
-        rows.append(row := read_json(file))
+            row = write_row(file, {**row, "identity_r2": identity, "images": split, "render_seconds": spent})
+        rows.append(row)
         say(f"{row['name']}: R² {row['r2']}, MCC {row['mcc']}, {row['steps']} steps", enabled=progress)
     rows[0]["shown"] = pack_colours(every.images[:SAMPLES_SHOWN].transpose(0, 2, 3, 1))
     return rows, there

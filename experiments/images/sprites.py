@@ -8,7 +8,6 @@ be had here: simulated tracks stand in, so those two tables are not comparable n
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,6 @@ from ascribo import figures, simulate
 from ascribo.support.compute import resolve_device
 from ascribo.support.files import write_atomically
 from ascribo.support.progress import say
-from ascribo.support.sealed_json import read_json
 from experiments.images.sprite_models import DATA, Encoders, sample_pairs, train_models
 from experiments.images.sprite_scores import (
     SCORES,
@@ -33,8 +31,7 @@ from experiments.images.sprite_scores import (
     score_dci,
     score_encoder,
 )
-from experiments.shared.results import write_json
-from experiments.shared.rows import Case, Row, row_files
+from experiments.shared.rows import Case, Row, read_row, row_files, start_over, write_row
 from experiments.shared.runner import Plan, experiment
 
 if TYPE_CHECKING:
@@ -141,24 +138,25 @@ def _rows(
     The row and the codes of a stack are kept in `state` when it is trained, its scores when they are there.
     """
     if fresh:
-        shutil.rmtree(state, ignore_errors=True)
+        start_over(state)
     files, grid, there = row_files(wanted, state), simulate.sprites(resolve_device(device)), 0
+    rows: list[Row] = []
     for case, file in zip(wanted, files, strict=True):
-        if file.exists():
+        if (row := read_row(file)) is not None:
+            rows.append(row)
             there += 1
             continue
         row, codes = _train(grid, **case)
         if codes is not None:
             write_atomically(_codes(file), lambda path, codes=codes: _save(path, codes))
-        write_json(file, row)
+        rows.append(write_row(file, row))
         say(f"{row['data']} {row['kind']}: {row['steps']} steps, {row['seconds']:.0f} s", enabled=progress)
     del grid
-    rows: list[Row] = [read_json(file) for file in files]
     for score in (score_codes, score_dci):  # what was found is kept before the slowest score is begun
         for row, file, case in zip(rows, files, wanted, strict=True):
             if _codes(file).is_file():
                 _score(score, row, np.load(_codes(file), mmap_mode="r"), case)
-                write_json(file, row)
+                write_row(file, row)
     return rows, there
 
 

@@ -19,7 +19,7 @@ from experiments.regcl import box_models, table1
 from experiments.regcl.box_models import OURS, PAPERS
 from experiments.regcl.reporting import describe_time, draw_curves, fit_table, method_table, spell_out
 from experiments.shared.many_models import experiment
-from experiments.shared.rows import Case, Row, row_files
+from experiments.shared.rows import Case, Row, read_row, row_files
 from experiments.shared.runner import Plan
 from experiments.shared.summaries import summarise
 
@@ -87,7 +87,7 @@ def _known(wanted: Sequence[Case], out: Path) -> list[Row]:
     finished = out / "table1.json"
     if finished.exists():
         return read_json(finished)["rows"]
-    return [read_json(file) for file in row_files(wanted, out / ".table1") if file.exists()]
+    return [row for file in row_files(wanted, out / ".table1") if (row := read_row(file)) is not None]
 
 
 run = experiment(

@@ -8,7 +8,6 @@ there, so that an interrupted run goes on with the cases that are missing.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,14 +25,12 @@ from ascribo.model.fitting import Prepared, finish, prepare
 from ascribo.spaces.base import Space
 from ascribo.support.compute import one_thread
 from ascribo.support.progress import say
-from ascribo.support.sealed_json import read_json
 from ascribo.training.dispatch import train_many
 from ascribo.training.penalty_weight import Schedule
 from ascribo.training.settings import Settings
 from ascribo.training.stack_packing import pack
 from experiments.shared import runner
-from experiments.shared.results import write_json
-from experiments.shared.rows import Case, Row, compute_rows, row_files
+from experiments.shared.rows import Case, Row, compute_rows, read_row, row_files, start_over, write_row
 from experiments.shared.runner import Plan
 
 __all__ = ["TRAINING", "Study", "compute_study_rows", "experiment"]
@@ -125,7 +122,7 @@ def compute_study_rows(
     if "scheduler" in how or torch.device(device).type == "cpu":
         return compute_rows(partial(_one, study), cases, state, describe=_line, **how)
     if how.pop("fresh"):
-        shutil.rmtree(state, ignore_errors=True)
+        start_over(state)
     return _in_stacks(study, cases, row_files(cases, state), device=device, **how)
 
 
@@ -145,7 +142,8 @@ def _in_stacks(
 ) -> tuple[list[Row], int]:
     """Simulate recordings, and train stack after stack the models of cases that have no row yet."""
     tell = partial(say, enabled=progress)
-    waiting = [k for k, file in enumerate(files) if not file.exists()]
+    done = [read_row(file) for file in files]
+    waiting = [k for k, row in enumerate(done) if row is None]
     began = time.monotonic()
     of_data = {k: json.dumps([cases[k].get(key) for key in study.data]) for k in waiting}
     distinct = {key: cases[k] for k, key in of_data.items()}
@@ -171,9 +169,9 @@ def _in_stacks(
             *(study, [cases[k] for k in members], chosen, [spent] * len(members)), device=device, progress=progress
         )
         for k, row in zip(members, rows, strict=True):
-            write_json(files[k], row)
+            done[k] = write_row(files[k], row)
         tell(f"stack {number} of {len(stacks)}: {time.monotonic() - began:.0f} s")
-    return [read_json(file) for file in files], len(files) - len(waiting)
+    return [row for row in done if row is not None], len(files) - len(waiting)
 
 
 def _pack(cases: Sequence[Case], waiting: Sequence[int], items: Mapping[int, Prepared]) -> list[list[int]]:

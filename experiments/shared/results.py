@@ -6,9 +6,8 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,10 @@ from joblib import effective_n_jobs
 import ascribo
 from ascribo import figures
 from ascribo.support.files import write_atomically
+from ascribo.support.sealed_json import is_whole, read_json, seal
 from ascribo.support.stored_parameters import encode
 
-__all__ = ["code", "estimator_parameters", "machine", "publish", "write_json"]
+__all__ = ["as_json", "code", "estimator_parameters", "finished", "machine", "publish", "write_json"]
 
 FOLDERS = (Path(ascribo.__file__).parent, Path(__file__).parents[1])
 """The code that makes results: the package and the experiments."""
@@ -63,17 +63,43 @@ def write_json(path: Path, content: Any) -> Path:
 
 
 def publish(name: str, out: Path, result: dict[str, Any], draw: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """Write an experiment's JSON and figure to a folder, and remove the rows it kept there while it ran.
+    """Write an experiment's JSON, with its checksum, and its figure to a folder; returns what the JSON says.
 
     Without matplotlib there is no figure, and a warning: what was measured is in the JSON.
     """
+    result = {**result, "checksum": seal(as_json(result))["checksum"]}
     write_json(out / f"{name}.json", result)
     try:
         figures.write_png(draw(result).figure, out / f"{name}.png")
     except ImportError as error:
         warnings.warn(f"{name}.png was not drawn: {error}", stacklevel=3)
-    shutil.rmtree(out / f".{name}", ignore_errors=True)
     return result
+
+
+def finished(name: str, out: Path, protocol: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of an experiment in a folder, if it is whole and of this protocol, code and kind of machine.
+
+    In how many processes it was computed does not matter.
+    """
+    try:
+        result = read_json(out / f"{name}.json")
+    except (OSError, ValueError):
+        return None
+    same = is_whole(result) and (result.get("code"), result.get("machine")) == (code(), as_json(machine()))
+    return result if same and _without_jobs(result["protocol"]) == as_json(_without_jobs(protocol)) else None
+
+
+def as_json(content: Any) -> Any:
+    """Content as it comes back from JSON: tuples are lists, keys are text. NaN is refused.
+
+    >>> as_json({1: (2, 3)})
+    {'1': [2, 3]}
+    """
+    return json.loads(json.dumps(content, allow_nan=False))
+
+
+def _without_jobs(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in protocol.items() if key != "jobs"}
 
 
 def estimator_parameters(model: Any) -> dict[str, Any]:

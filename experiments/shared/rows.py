@@ -9,16 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ascribo.support.progress import bar
-from ascribo.support.sealed_json import read_json
-from ascribo.support.spread import spread
-from experiments.shared.results import code, write_json
+from ascribo.support.sealed_json import is_whole, read_json, write_sealed
+from ascribo.support.spread import WorkersLost, spread
+from experiments.shared.results import as_json, code
 
-__all__ = ["Case", "Row", "compute_rows", "row_files"]
+__all__ = ["Case", "CasesFailed", "Row", "compute_rows", "read_row", "row_files", "start_over", "write_row"]
+
+MOST_SAID = 5
+"""Cases that failed that an error names."""
 
 Case = Mapping[str, Any]
 """All that determines a row, fit for JSON."""
@@ -38,7 +42,8 @@ def compute_rows(
     describe: Callable[[Row], str] = str,
 ) -> tuple[list[Row], int]:
     """`task(**case)` for every case, spread as the cells of `ascribo.sweep` are: over processes of one thread each,
-    or over the workers of a Dask scheduler. A worker that is lost costs only what it was at.
+    or over the workers of a Dask scheduler. A worker that is lost costs only what it was at. A case that fails does
+    not end the others: when they are done and kept, a `CasesFailed` says which failed and why.
 
     Returns the rows, in the order of the cases, and how many of them were taken from an interrupted run.
 
@@ -46,28 +51,77 @@ def compute_rows(
     ----------
     task : a function of a module.
     state : folder in which each row is kept. A row is taken from there only if it was made from the same case by
-        the same code; `publish` removes the folder when the experiment is over.
+        the same code, and is whole; the runner removes the folder when the experiment is over.
     jobs : processes. scheduler : address of a Dask scheduler, whose workers can import `experiments`.
     fresh : remove what is in `state` first.
     describe : one line about a finished row, for standard error.
     """
     if fresh:
-        shutil.rmtree(state, ignore_errors=True)
+        start_over(state)
     files = row_files(cases, state)
-    waiting = [k for k, file in enumerate(files) if not file.exists()]
-
-    tasks = {str(k): (task, cases[k]) for k in waiting}
+    rows = [read_row(file) for file in files]
+    waiting = [k for k, row in enumerate(rows) if row is None]
+    tasks, failed = {str(k): (task, cases[k]) for k in waiting}, {}
     with bar("cases", len(cases), progress) as shown:
         shown.advance(len(cases) - len(waiting))
-        for k, row in spread(_row, tasks, n_jobs=jobs, scheduler=scheduler):
-            write_json(files[int(k)], row)
-            shown.advance()
-            shown.line(describe(row))
-    return [read_json(file) for file in files], len(cases) - len(waiting)
+        try:
+            for k, (row, error) in spread(_row, tasks, n_jobs=jobs, scheduler=scheduler):
+                if row is None:
+                    failed[int(k)] = error
+                else:
+                    rows[int(k)] = write_row(files[int(k)], row)
+                shown.advance()
+                shown.line(error if row is None else describe(row))
+        except WorkersLost as lost:
+            failed |= {int(k): str(lost) for k in lost.keys}
+    if failed:
+        raise CasesFailed({str(dict(cases[k])): error for k, error in sorted(failed.items())}, len(cases))
+    return [row for row in rows if row is not None], len(cases) - len(waiting)
 
 
-def _row(task: Callable[..., Row], case: Case) -> Row:
-    return task(**case)
+class CasesFailed(ValueError):
+    """Cases of which there is no row. reasons : case -> why, the traceback where there is one. cases : of all."""
+
+    def __init__(self, reasons: Mapping[str, str], cases: int):
+        lines = [f"  {case}: {error.strip().splitlines()[-1]}" for case, error in reasons.items()]
+        more = [f"  and {len(lines) - MOST_SAID} more"] if len(lines) > MOST_SAID else []
+        super().__init__(
+            f"{len(lines)} of {cases} cases failed; the rows of the others are kept, and the same command tries "
+            "again those that failed:\n" + "\n".join([*lines[:MOST_SAID], *more])
+        )
+        self.reasons = dict(reasons)
+
+
+def _row(task: Callable[..., Row], case: Case) -> tuple[Row | None, str]:
+    """The row of a case; or none, and why."""
+    try:
+        return task(**case), ""
+    except Exception:
+        return None, traceback.format_exc()
+
+
+def write_row(file: Path, row: Row) -> Row:
+    """Keep a row with its checksum; returns it as it will be read."""
+    write_sealed(file, {"row": (kept := as_json(row))})
+    return kept
+
+
+def read_row(file: Path) -> Row | None:
+    """A row that was kept; None where there is none, or where it is damaged: it is then computed again."""
+    try:
+        kept = read_json(file)
+    except (OSError, ValueError):
+        return None
+    return kept["row"] if is_whole(kept) else None
+
+
+def start_over(state: Path) -> None:
+    """Remove all rows that are kept in a folder, but not the lock of who is working there."""
+    for entry in state.iterdir() if state.is_dir() else []:
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != ".lock":
+            entry.unlink()
 
 
 def row_files(cases: Sequence[Case], state: Path) -> list[Path]:

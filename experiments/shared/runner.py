@@ -16,15 +16,18 @@ to say), machine, code (version and digest of the source), seconds, rows, and wh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ascribo.support.compute import resolve_device
+from ascribo.support.files import only_writer
 from ascribo.support.names import suggest
-from experiments.shared.results import code, machine, publish
-from experiments.shared.rows import Case, Row, compute_rows
+from ascribo.support.progress import say
+from experiments.shared.results import code, finished, machine, publish
+from experiments.shared.rows import Case, Row, compute_rows, start_over
 
 __all__ = ["Plan", "RowMaker", "combinations", "experiment", "make_plan", "one_by_one"]
 
@@ -88,36 +91,52 @@ def experiment(
             raise ValueError(f"scheduler={scheduler!r}: {name} is computed by one process; run it without.")
         plan = make_plan(full, short if quick else {}, **overrides)
         plan["device"] = _device(name, device, cpu_only)
-        wanted = cases(plan)
-        there = [] if known is None or fresh else known(wanted, folder)
-        found = [next((row for row in there if row.items() >= case.items()), None) for case in wanted]
-        missing = [k for k, row in enumerate(found) if row is None]
-        how = {"jobs": jobs, "fresh": fresh, "progress": progress, "device": plan["device"]}
-        on_cluster = {} if scheduler is None else {"scheduler": scheduler}
-        made, resumed = rows([wanted[k] for k in missing], folder / f".{name}", **how, **on_cluster)
-        for k, row in zip(missing, made, strict=True):
-            found[k] = row
         said = protocol(plan) if callable(protocol) else protocol
-        result = {
-            "experiment": name,
-            "protocol": {**plan, **said, "jobs": jobs},
-            "machine": machine(),
-            "code": code(),
-            "seconds": round(time.monotonic() - began, 1),
-            "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
-            "rows_of_another_experiment": len(wanted) - len(missing),  # nor these
-            "rows": found,
-        }
-        return publish(name, folder, result if conclude is None else conclude(result), draw)
+        head = {"experiment": name, "protocol": {**plan, **said, "jobs": jobs}}
+        with _one_at_a_time(folder / f".{name}") as state:
+            if not fresh and (before := finished(name, folder, head["protocol"])) is not None:
+                say(f"{name}: taken as it was finished by this code with this plan (--fresh starts over)", progress)
+                return publish(name, folder, before, draw)
+            wanted = cases(plan)
+            there = [] if known is None or fresh else known(wanted, folder)
+            found = [next((row for row in there if row.items() >= case.items()), None) for case in wanted]
+            missing = [k for k, row in enumerate(found) if row is None]
+            how = {"jobs": jobs, "fresh": fresh, "progress": progress, "device": plan["device"]}
+            on_cluster = {} if scheduler is None else {"scheduler": scheduler}
+            made, resumed = rows([wanted[k] for k in missing], state, **how, **on_cluster)
+            for k, row in zip(missing, made, strict=True):
+                found[k] = row
+            result = {
+                **head,
+                "machine": machine(),
+                "code": code(),
+                "seconds": round(time.monotonic() - began, 1),
+                "rows_of_an_interrupted_run": resumed,  # which those seconds do not count
+                "rows_of_another_experiment": len(wanted) - len(missing),  # nor these
+                "rows": found,
+            }
+            return publish(name, folder, result if conclude is None else conclude(result), draw)
 
     short = quick
     run.__doc__ = f"""Run the experiment; write `{name}.json` and `{name}.png` to `out`; return what the JSON holds.
 
     quick : its short form: `QUICK` beside `FULL` says what is less. jobs : processes. scheduler : address of a Dask
-    scheduler, whose workers compute the rows instead. device : "auto" is a GPU if
-    there is one. fresh : do not go on from an interrupted run. overrides : other values for what is in `FULL`.
+    scheduler, whose workers compute the rows instead. device : "auto" is a GPU if there is one. fresh : start over,
+    whatever an earlier run has left or finished. overrides : other values for what is in `FULL`.
     """
     return run
+
+
+@contextmanager
+def _one_at_a_time(state: Path) -> Iterator[Path]:
+    """The folder that an experiment keeps its rows in, with one writer; removed when the experiment is over."""
+    try:
+        with only_writer(state):
+            yield state
+            start_over(state)
+    finally:
+        with suppress(OSError):  # rows are kept, or somebody else has begun
+            state.rmdir()
 
 
 def one_by_one(task: Callable[..., Row], describe: Callable[[Row], str] = str) -> RowMaker:

@@ -137,4 +137,5 @@ def test_the_figures_are_written(fuzz, tmp_path, monkeypatch, capsys):
     assert fuzz.main() == 0
     figures = json.loads(out.read_text())
     assert {"files": 7, "counts": {"fine": 7}, "seed": 3}.items() <= figures.items()
-    assert json.loads(capsys.readouterr().out) == figures
+    assert json.loads(capsys.readouterr().out).items() <= figures.items()
+    assert figures["code"]["sha256"] and figures["machine"]["python"]

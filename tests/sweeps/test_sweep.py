@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,6 +121,44 @@ def test_what_cannot_be_swept_is_refused_first(recordings, tmp_path, changes, sa
     with pytest.raises(ValueError, match=said):
         asc.sweep(**given)
     assert not (tmp_path / "out" / "sweep.json").exists()
+
+
+@pytest.fixture(scope="module")
+def many(serial, tmp_path_factory):
+    """The folder of a sweep of 30 sessions that are done, two that failed and one that waits, all but copies."""
+    folder, plan = tmp_path_factory.mktemp("many"), []
+    (source,) = {run for run in serial.cells()["run"][:1]}
+    record = json.loads((Path(source) / "cell.json").read_text())
+    for k in range(33):
+        own = folder / f"{k:020x}"
+        plan.append({"session": f"rat{k}", "settings": {"penalty": k % 2}, "digest": own.name})
+        if k < 30:
+            shutil.copytree(source, own)
+            spaces = [{**fit, "bits": 9.0 if k == 17 else 1 + k / 100} for fit in record["spaces"]]
+            write_sealed(own / "cell.json", {**record, "digest": own.name, "spaces": spaces})
+        elif k < 32:
+            own.mkdir()
+            cells.write_failure(own, ValueError("it has no <variable> 'x'"))
+    write_sealed(folder / "sweep.json", {"format": 2, "cells": plan})
+    return folder
+
+
+def test_many_runs_are_summarised_on_one_page(many):
+    page = asc.Sweep(many).report()
+    text = page.read_text()
+    assert page == many / "compare.html" and page.stat().st_size < 100_000 and "<script" not in text
+    assert "30 runs done, 2 failed, 1 not computed" in text
+    assert "it has no &lt;variable&gt;" in text and "rat30 (penalty 0)" in text and "rat31 (penalty 1)" in text
+    apart = text[text.index('id="apart"') : text.index('id="failures"')]
+    assert "rat17" in apart and apart.count("<tr>") == 3 and f"{17:020x}" in apart  # both spaces of the one session
+    rows = text[text.index('id="runs"') :]
+    assert rows.index("rat0<") < rows.index("rat29<") < rows.index("rat17<")  # those with the fewest bits first
+    assert text.count("<svg") == 2 * 2 * 3  # spaces, settings, histograms
+
+
+def test_a_few_of_many_runs_are_compared(many, tmp_path):
+    page = asc.Sweep(many).report(tmp_path / "few.html", sessions=["rat1", "rat2"])
+    assert "What agrees" in page.read_text()
 
 
 def test_dask_with_a_worker_that_is_killed(serial, recordings, tmp_path):

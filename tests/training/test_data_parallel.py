@@ -1,5 +1,6 @@
 """One fit over two processes of torchrun (gloo): the losses of one process, and nothing lost with a process."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from ascribo.training import data_parallel
 torchrun = pytest.mark.skipif(
     not torch.distributed.is_available() or sys.platform != "linux", reason="torch has no gloo here"
 )
+
+SCRIPT = Path(__file__).parents[2] / "scripts/two_processes.py"
 
 FIT = """
 import sys, json, os, torch
@@ -36,53 +39,6 @@ model.fit(data)
 if os.environ.get("RANK", "0") == "0":
     curves = {name: model.history_[name].values for name in ("infonce", "mse", "penalty")}
     np.savez(out, embedding=model.transform(data), **curves)
-"""
-
-EXACT = """
-# The losses of 100 steps with the default encoder: two ranks beside one process, in float64 and in float32, and
-# beside one process whose initial weights are changed in their last digit.
-import os, sys
-import numpy as np, torch
-import ascribo as asc
-from ascribo.model.fitting import prepare
-from ascribo.training.data_parallel import SharedBatches
-from ascribo.training.recording_batches import RecordingSource
-from ascribo.training.settings import Settings
-from ascribo.training.steps_eager import EagerSteps
-
-torch.set_num_threads(1)
-data = asc.simulate.box(0, observed=2, hidden=1, channels=(4, 4), steps=1500)
-spaces = {"position": asc.Follow(["x", "y"], dim=2), "speed": asc.Regress("x"), "rest": asc.Time(dim=1)}
-model = asc.ContrastiveEmbedding(spaces, steps=100, batch_size=64, penalty=0.1, device="cpu")
-settings, problem = Settings.from_parameters(model, time_steps=len(data)), prepare(data, spaces).problem
-
-class Noise:
-    def __init__(self, noise, dtype):
-        self.restart, self.normal = noise.restart, lambda shape: noise.normal(shape).to(dtype)
-
-def losses(batches, dtype, change=0.0, seed=0):
-    source = batches([problem], [0])
-    source.X, source._targets = source.X.to(dtype), {k: v.to(dtype) for k, v in source._targets.items()}
-    random, initial = torch.Generator().manual_seed(seed), source.initial()
-    factors = {k: 1 + change * torch.randn(v.shape, generator=random, dtype=dtype) for k, v in initial.items()}
-    source.initial = lambda: {k: v.to(dtype) * factors[k] for k, v in initial.items()}
-    steps = EagerSteps(source, settings)
-    steps.noise, steps.curves = Noise(steps.noise, dtype), {k: v.to(dtype) for k, v in steps.curves.items()}
-    chunks = [steps.run(start, np.full((50, 1), 0.1)) for start in (0, 50)]
-    return np.concatenate([np.concatenate([c[k].reshape(50, -1) for k in c], 1) for c in chunks])
-
-found = {}
-for dtype, digit in ((torch.float64, 1.1e-16), (torch.float32, 6e-8)):
-    two = losses(SharedBatches, dtype)
-    if os.environ["RANK"] == "0":
-        one = losses(RecordingSource, dtype)
-        name = str(dtype).removeprefix("torch.")
-        found[f"ranks {name}"] = np.abs(two - one)
-        changed = [losses(RecordingSource, dtype, digit, k) for k in range(3)]
-        found[f"changed {name}"] = np.abs(np.stack(changed) - one).max(0)
-if found:
-    print({name: f"{value.max():.0e}" for name, value in found.items()})
-    np.savez(sys.argv[1], **found)
 """
 
 
@@ -125,18 +81,16 @@ def test_losses_are_those_of_one_process(script, surroundings, tmp_path):
 def test_with_the_default_encoder_what_differs_is_rounding(surroundings, tmp_path):
     """Sums of a batch are added in another order, and no more than that is seen in 100 steps: two ranks are as near
     to one process as that is to itself with its initial weights changed in the last digit."""
-    script, out = tmp_path / "exact.py", tmp_path / "exact.npz"
-    script.write_text(EXACT)
-    done = subprocess.run(
-        command(script, out), env=surroundings, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    print(done.stdout)  # the figures of docs/cluster.md
-    apart = np.load(out)
-    assert 0 < apart["ranks float64"].max() < 1e-9
-    assert 0 < apart["ranks float32"].max() < 1e-5
+    out = tmp_path / "figures.json"
+    words = [sys.executable, SCRIPT, "--out", out]
+    done = subprocess.run(words, env=surroundings, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert found["steps"] == 100 and found["processes"] == 2 and found["code"]["sha256"]
+    assert 0 < found["float64"]["two processes"] < 1e-9
+    assert 0 < found["float32"]["two processes"] < 1e-5
     for precision in ("float64", "float32"):
-        assert apart[f"ranks {precision}"].max() < 10 * apart[f"changed {precision}"].max()
+        assert found[precision]["two processes"] < 10 * found[precision]["one, its last digits changed"]
 
 
 @torchrun

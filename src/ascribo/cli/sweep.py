@@ -29,7 +29,7 @@ from ..model.estimator import ContrastiveEmbedding
 from ..support.files import FolderInUse, check_writable, only_writer
 from ..support.names import suggest
 from ..sweeps import sweep as run_sweep
-from ..sweeps.sweep import MOST_COMPARED, PLAN
+from ..sweeps.sweep import PLAN
 from ..training.interruption import Interrupted
 from .kept_command import forget_command, keep_command
 from .output import print_line, print_table
@@ -92,7 +92,7 @@ def sweep(
     print_line()
     print_line(f"cells:  {len(cells) - len(failed)} of {len(cells)} done")
     print_line(f"table:  {folder / 'results.csv'}")
-    if 2 <= len(cells) - len(failed) <= MOST_COMPARED:
+    if len(cells) - len(failed) >= 2:
         print_line(f"report: {found.report()}")
     if len(failed):
         print_line(f"To try again those that are not done: ascribo resume {folder}")

@@ -108,7 +108,7 @@ def stacked_curves(
     chosen = [True] * len(rates) if marked is None else marked
     for k, (own, colour) in enumerate(zip(rates.values(), chosen, strict=True)):
         values = np.asarray(own, dtype=float)
-        line = k - 0.85 * values / max(float(np.nanmax(values, initial=0.0)), 1e-12)
+        line = k - 0.85 * values / (float(np.nanmax(values, initial=0.0)) or 1.0)
         ax.fill_between(np.asarray(places), k, line, color=PALETTE[0] if colour else FAINT, linewidth=0)
     ax.set_yticks(range(len(rates)), [plain(name) for name in rates])
     ax.set(ylim=(len(rates) - 0.4, -1), xlabel=plain(xlabel))

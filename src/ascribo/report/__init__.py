@@ -10,6 +10,7 @@
     blobs.py         arrays as compressed text
     write.py         from the contents to the file
     compare.py       several runs beside each other
+    summary.py       how many runs are spread, which stand out, which failed
     render.py        pages from templates
     templates/       the page, its style and its script
 
@@ -18,8 +19,18 @@ Names in it come from data, so they are never trusted: the page is made with aut
 and the page forbids itself to load anything.
 """
 
-from .compare import Run, write_comparison
+from .compare import Run, called_channels, write_comparison
 from .methods_text import fingerprint
+from .summary import Failure, Outcome, write_summary
 from .write import write_report
 
-__all__ = ["Run", "fingerprint", "write_comparison", "write_report"]
+__all__ = [
+    "Failure",
+    "Outcome",
+    "Run",
+    "called_channels",
+    "fingerprint",
+    "write_comparison",
+    "write_report",
+    "write_summary",
+]

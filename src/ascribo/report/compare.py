@@ -20,7 +20,7 @@ from ..support.names import plural
 from .render import encoded, render
 from .words import listed, percent, short
 
-__all__ = ["Run", "compare_runs", "write_comparison"]
+__all__ = ["Run", "called_channels", "compare_runs", "write_comparison"]
 
 MOST_ROWS = 300
 """Channels that a table shows; those that are called most often come first."""
@@ -72,7 +72,7 @@ def compare_runs(runs: Mapping[str, Run], q: float = 0.05) -> dict[str, Any]:
     spaces = _shared([run.maps.by_space["space"].values.tolist() for run in runs.values()])
     channels = _shared([run.maps.by_space["channel"].values.tolist() for run in runs.values()])
     every = {s for run in runs.values() for s in run.maps.by_space["space"].values.tolist()}
-    calls = {name: _called(run.maps, q) for name, run in runs.items()}
+    calls = {name: called_channels(run.maps, q) for name, run in runs.items()}
     return {
         "runs": [
             {
@@ -170,7 +170,7 @@ def _correlation(runs: Mapping[str, Run], name: str, shared: int) -> float | Non
     return float(values.min()) if np.isfinite(values).all() else None
 
 
-def _called(maps: AttributionMaps, q: float) -> pd.DataFrame:
+def called_channels(maps: AttributionMaps, q: float) -> pd.DataFrame:
     """Calls as booleans (channel, space), of the spaces that have an answer: no answer is not "no"."""
     if not maps.tested:
         return pd.DataFrame(index=maps.by_space["channel"].values)

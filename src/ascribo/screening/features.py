@@ -33,12 +33,14 @@ CHANNELS_AT_ONCE = 8
 """Channels that are ranked together: their values lie beside each other in memory."""
 ALL_DIRECTIONS = 1_500
 """Channels up to which all principal components are computed, when some are asked for."""
+LEAST_CHANGE = 1e-12
+"""From its lowest to its highest value, as a share of the larger: what changes less changes by rounding."""
 PIECE = 32
 """Time steps of the pieces that exponential averages are computed in."""
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and variance 1, zeros where nothing changes; NaN is left out and becomes 0.
+    """Columns of mean 0 and variance 1, zeros where nothing changes but by rounding; NaN is left out and becomes 0.
 
     >>> standardise(np.array([[1.0, 5.0], [3.0, 5.0], [np.nan, 5.0]]))
     array([[-1.,  0.],
@@ -49,7 +51,14 @@ def standardise(values: np.ndarray) -> np.ndarray:
     count = np.maximum(known.sum(0), 1)
     centred = np.where(known, values - np.where(known, values, 0).sum(0) / count, 0.0)
     spread = np.sqrt(np.square(centred).sum(0) / count)
-    return centred / np.where(spread > 1e-9 * (1 + np.abs(centred).max(0, initial=0)), spread, np.inf)
+    return centred / np.where(_changes(values, known), spread, np.inf)
+
+
+def _changes(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which columns change by more than rounding, whatever their unit."""
+    high = np.where(known, values, -np.inf).max(0, initial=-np.inf)
+    low = np.where(known, values, np.inf).min(0, initial=np.inf)
+    return high - low > LEAST_CHANGE * np.maximum(np.abs(high), np.abs(low))
 
 
 def waves(values: np.ndarray, count: int, low: float, high: float, seed: int = 0) -> np.ndarray:

@@ -37,6 +37,8 @@ __all__ = [
     "space_kind",
 ]
 
+LARGEST = 1e100
+"""Size of a variable up to which, and from the inverse of which, its squares can be summed."""
 KINDS: dict[str, type[Space]] = {}
 """Registered kinds of spaces, by the module and name of their class."""
 
@@ -147,8 +149,15 @@ class Space:
                 f"variable {name!r} is {column.dtype}, but {type(self).__name__} needs numbers. Use "
                 f"ascribo.Discrete({name!r}, dim=...) for labels."
             )
-        if np.isinf(column.to_numpy(dtype=float)).any():
+        values = np.abs(column.to_numpy(dtype=float))
+        if np.isinf(values).any():
             raise ValueError(f"variable {name!r} holds infinity. Replace it, by NaN where it is unknown.")
+        largest = np.nanmax(values, initial=0.0)
+        if largest and not 1 / LARGEST < largest < LARGEST:
+            raise ValueError(
+                f"variable {name!r} is {largest:.3g} at its largest: expected sizes from {1 / LARGEST:g} to "
+                f"{LARGEST:g}, whose squares can be computed. Give it in another unit."
+            )
 
     def check_length(self, longest: int) -> None:
         """Refuse a recording whose longest epoch, in time steps, is too short for this space."""

@@ -14,7 +14,6 @@ from ..attribution.maps import AttributionMaps
 from ..model.estimator import ContrastiveEmbedding
 from ..model.fitting_together import why_not_together
 from ..model.loading import load
-from ..report import Run, write_comparison
 from ..support.compute import resolve_device
 from ..support.files import check_writable, only_writer, write_atomically
 from ..support.names import suggest
@@ -22,6 +21,7 @@ from ..support.progress import bar, say
 from ..support.sealed_json import is_whole, read_json, write_sealed
 from ..support.spread import WorkersLost, spread
 from .cells import MAP, changed, make_cell, read_failure, read_record, write_failure
+from .pages import Computed, write_page
 from .sessions import find_sessions, fingerprints
 from .stacks import compute_stack, make_stacks
 
@@ -32,8 +32,6 @@ FORMAT = 2
 PLAN = "sweep.json"
 ON_A_GPU = 16
 """Cells of a stack there, if nobody says otherwise: what fits into its memory together trains together."""
-MOST_COMPARED = 24
-"""Runs that one page compares; it has a column for each."""
 
 
 def sweep(
@@ -289,23 +287,14 @@ class Sweep:
     def report(
         self, path: str | Path | None = None, *, sessions: Iterable[str] | None = None, q: float = 0.05
     ) -> Path:
-        """Write the page that compares the runs that are done. path : compare.html in the folder.
+        """Write one page about the runs that are done. path : compare.html in the folder.
 
-        sessions : those to compare, at most 24 runs. None: all.
+        Up to 24 runs are compared channel by channel. Of more the page says how they are spread, which stand out
+        and which failed. sessions : those to compare. None: all.
         """
         wanted = None if sessions is None else set(sessions)
-        runs = {}
-        chosen = [cell for cell in self._cells if wanted is None or cell[0] in wanted]
-        ready = [cell for cell in chosen if read_record(self.folder / cell[2]) and self._maps(cell[2]) is not None]
-        if len(ready) > MOST_COMPARED:
-            raise ValueError(
-                f"{len(ready)} runs: a page compares at most {MOST_COMPARED}. Choose some with sessions=[...], and "
-                "see table() and summary() for all of them."
-            )
-        for session, settings, digest in ready:
-            name = ", ".join([session, *(f"{key} {value}" for key, value in settings.items())])
-            runs[name] = Run(load(self.folder / digest), self._maps(digest))  # type: ignore[arg-type]
-        return write_comparison(runs, self.folder / "compare.html" if path is None else path, q=q)
+        cells = [Computed(self.folder, *cell) for cell in self._cells if wanted is None or cell[0] in wanted]
+        return write_page(cells, self.folder / "compare.html" if path is None else path, q)
 
     def _settings(self) -> list[str]:
         return list(dict.fromkeys(name for _, settings, _ in self._cells for name in settings))

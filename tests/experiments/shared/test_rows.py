@@ -28,14 +28,44 @@ def count(calls):
 
 def test_an_interrupted_run_does_only_what_is_left(tmp_path):
     calls, cases = [], [{"value": 1}, {"value": 2, "fail": True}, {"value": 3}]
-    with pytest.raises(RuntimeError, match="killed"):
+    with pytest.raises(
+        rows.CasesFailed, match=r"1 of 3 cases failed.*\n.*'value': 2, .*: RuntimeError: killed"
+    ) as said:
         rows.compute_rows(count(calls), cases, tmp_path / "state", progress=False)
-    assert calls == [1, 2] and len(list((tmp_path / "state").iterdir())) == 1
+    assert "in task" in next(iter(said.value.reasons.values()))  # where it was raised
+    assert calls == [1, 2, 3] and len(list((tmp_path / "state").iterdir())) == 2
     made, resumed = rows.compute_rows(count(calls), cases, tmp_path / "state", progress=False)
-    assert resumed == 1
-    assert calls == [1, 2, 2, 3] and made == [{"square": 1}, {"square": 4}, {"square": 9}]
+    assert resumed == 2
+    assert calls == [1, 2, 3, 2] and made == [{"square": 1}, {"square": 4}, {"square": 9}]
     rows.compute_rows(count(calls), cases, tmp_path / "state", fresh=True, progress=False)
     assert calls[4:] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("damage", [lambda text: text.replace("9", "8"), lambda text: text[:20], lambda _: "[]"])
+def test_a_damaged_row_is_computed_again(tmp_path, damage):
+    calls = []
+    rows.compute_rows(count(calls), [{"value": 3}], tmp_path, progress=False)
+    (file,) = tmp_path.iterdir()
+    file.write_text(damage(file.read_text()))
+    made, resumed = rows.compute_rows(count(calls), [{"value": 3}], tmp_path, progress=False)
+    assert made == [{"square": 9}] and resumed == 0 and calls == [3, 3]
+
+
+def test_rows_are_the_same_whether_they_were_kept_or_not(tmp_path):
+    task = lambda value: {2: value, 10: (1, 2)}  # noqa: E731
+    fresh = rows.compute_rows(task, [{"value": 0}], tmp_path, progress=False)
+    assert rows.compute_rows(task, [{"value": 0}], tmp_path, progress=False) == (fresh[0], 1)
+
+
+def test_cases_whose_workers_were_lost_are_named(tmp_path, monkeypatch):
+    def lost(function, tasks, **_):
+        yield "0", function(*tasks["0"])
+        raise rows.WorkersLost(["1"])
+
+    monkeypatch.setattr(rows, "spread", lost)
+    with pytest.raises(rows.CasesFailed, match=r"\{'value': 7\}: 1 of the tasks lost their worker"):
+        rows.compute_rows(count([]), [{"value": 6}, {"value": 7}], tmp_path, progress=False)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_rows_of_another_protocol_or_of_other_code_are_not_used(tmp_path, monkeypatch):

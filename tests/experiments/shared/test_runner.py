@@ -5,8 +5,10 @@ import json
 import pytest
 
 from ascribo import figures
-from experiments.shared import runner
+from ascribo.support.files import FolderInUse, only_writer
+from experiments.shared import results, runner
 from experiments.shared.results import code
+from experiments.shared.rows import CasesFailed
 from experiments.shared.runner import combinations, experiment, make_plan, one_by_one
 
 FULL, QUICK = {"values": range(4), "offset": 1}, {"values": (1, 2)}
@@ -66,6 +68,54 @@ def test_rows_of_another_experiment_are_not_run_again(tmp_path):
     assert result["rows_of_another_experiment"] == 1
     fresh = made(known=known)(tmp_path, fresh=True, progress=False)
     assert fresh["sum"] == 18 and len(asked) == 1
+
+
+def test_a_finished_experiment_is_taken_as_it_is(tmp_path, capsys):
+    asked = []
+
+    def watched(value, offset):
+        asked.append(value)
+        return square(value, offset)
+
+    run = made(rows=one_by_one(watched))
+    first = run(tmp_path, jobs=1, device="cpu")
+    (tmp_path / "squares.png").unlink()
+    assert run(tmp_path, jobs=2, device="cpu") == first and asked == [0, 1, 2, 3]  # and its figure is there again
+    assert "taken as it was finished" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["squares.json", "squares.png"]
+    assert run(tmp_path, device="cpu", offset=5)["sum"] == 34 and len(asked) == 8
+    run(tmp_path, device="cpu", fresh=True, offset=5)
+    assert len(asked) == 12
+
+
+@pytest.mark.parametrize("what", ["code", "machine", "a digit"])
+def test_a_result_of_other_code_or_machine_or_with_another_digit_is_not_taken(tmp_path, monkeypatch, what):
+    first = made()(tmp_path, progress=False, device="cpu")
+    if what == "a digit":
+        file = tmp_path / "squares.json"
+        file.write_text(file.read_text().replace('"sum": 18', '"sum": 19'))
+    else:
+        monkeypatch.setattr(results, what, lambda: {"sha256": "other"})
+    asked = []
+    again = made(rows=lambda cases, state, /, **how: asked.append(1) or one_by_one(square)(cases, state, **how))
+    assert again(tmp_path, progress=False, device="cpu")["rows"] == first["rows"] and asked == [1]
+
+
+def test_two_at_once_are_refused(tmp_path):
+    with only_writer(tmp_path / ".squares"), pytest.raises(FolderInUse, match="is being written to by process"):
+        made()(tmp_path, progress=False)
+
+
+def test_a_case_that_fails_leaves_the_rows_of_the_others(tmp_path):
+    def fails(value, offset):
+        if value == 1:
+            raise KeyError("no such unit")
+        return square(value, offset)
+
+    with pytest.raises(CasesFailed, match=r"1 of 4 cases failed.*\n.*'value': 1.*KeyError: 'no such unit'"):
+        made(rows=one_by_one(fails))(tmp_path, progress=False, device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == [".squares"]
+    assert made()(tmp_path, progress=False, device="cpu")["rows_of_an_interrupted_run"] == 3
 
 
 def test_what_measures_a_cpu_runs_nowhere_else(tmp_path):

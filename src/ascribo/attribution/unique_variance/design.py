@@ -120,7 +120,9 @@ def _values(space: Space, variables: pd.DataFrame) -> np.ndarray:
     (500, 100)
     """
     value = space.values(variables)
-    if not space.categorical or value.shape[1] <= MOST_LABELS:
+    if not space.categorical:
+        return _in_like_units(value)
+    if value.shape[1] <= MOST_LABELS:
         return value
     order = np.argsort(-value.sum(0), kind="stable")
     out = np.zeros((len(value), MOST_LABELS), dtype=value.dtype)
@@ -128,3 +130,16 @@ def _values(space: Space, variables: pd.DataFrame) -> np.ndarray:
         own = order[first : first + MOST_LABELS]
         out[:, : len(own)] += value[:, own]
     return out
+
+
+def _in_like_units(values: np.ndarray) -> np.ndarray:
+    """Columns (time, k) divided by one power of two, so that the largest is near 1. Those that then are a
+    thousandth of it or less, which whitening would take for constants, by one of their own. No digit is lost.
+
+    >>> _in_like_units(np.array([[2.0**-40, 4.0, 8.0], [0.0, 0.0, 0.0]]))
+    array([[1. , 0.5, 1. ],
+           [0. , 0. , 0. ]])
+    """
+    spread = np.nanstd(values, axis=0)
+    power, shared = np.frexp(spread)[1], np.frexp(spread.max())[1]
+    return np.ldexp(values, -np.where((spread > 0) & (power < shared - 10), power, shared))
