@@ -44,6 +44,7 @@ from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS, Situation, walk
 from experiments.validation.situations_events import EVENTS
 from experiments.validation.situations_further import FURTHER
+from experiments.validation.situations_history import HISTORIES
 from experiments.validation.situations_late import LATE
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["ALL", "FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE, **EVENTS}
+ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE, **EVENTS, **HISTORIES}
 FULL = {"situations": [*ALL], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2028}
 QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (

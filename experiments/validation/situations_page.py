@@ -16,13 +16,21 @@ from experiments.validation.situations_blind import BLIND
 from experiments.validation.situations_data import SITUATIONS
 from experiments.validation.situations_events import EVENTS
 from experiments.validation.situations_further import FURTHER
+from experiments.validation.situations_history import HISTORIES
 from experiments.validation.situations_late import LATE
 
 __all__ = ["PAGE", "RESULT", "main", "with_tables"]
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE, RESULT = CHECKOUT / "docs" / "screening.md", CHECKOUT / "results" / "situations.json"
-SETS = {"SITUATIONS": SITUATIONS, "FURTHER": FURTHER, "BLIND": BLIND, "LATE": LATE, "EVENTS": EVENTS}
+SETS = {
+    "SITUATIONS": SITUATIONS,
+    "FURTHER": FURTHER,
+    "BLIND": BLIND,
+    "LATE": LATE,
+    "EVENTS": EVENTS,
+    "HISTORIES": HISTORIES,
+}
 HEAD = (
     "| situation | FDR [95% interval] | power | GLM | changes | GLM with history | warned |\n"
     "|---|---|---|---|---|---|---|\n"

@@ -188,10 +188,11 @@ def choose_lag(values: np.ndarray, first: np.ndarray) -> int:
 
 
 def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether one variable is a change of another, as velocity is of position, or the direction of running.
+    """Whether one variable is a change of another, as velocity is of position, or turning of heading.
 
-    So it is if the other's path around the present tells it, by a linear regression at some time steps, and the
-    other's present does not.
+    So it is if the other's path around the present tells it, by a regression at some time steps, and the other's
+    present does not. Products of present values with changes are in it too: of an angle's cosine and sine they are
+    its angular velocity.
     """
     if other.categorical:
         return False
@@ -204,7 +205,8 @@ def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarr
         error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
         return float(np.square(error).sum() / max(np.square(target - target.mean(0)).sum(), 1e-12))
 
-    return left([values[rows], *before, *after]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
+    changes = [_products(values[rows], late - early) for early, late in zip(before, after, strict=True)]
+    return left([values[rows], *before, *after, *changes]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
 
 
 def run_starts(values: np.ndarray, first: np.ndarray) -> np.ndarray:
