@@ -6,15 +6,17 @@ It reads what the folder says and makes no model of it, so that it needs no modu
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from torch import Tensor
 
 from ..model.number_of_seeds import describe_batch, describe_spent
 from ..model.run_folder import damage_explained, read_run
 from ..model.saving import KIND_SESSIONS
-from ..model.stored_checks import check_types
+from ..model.stored_checks import check_parameter_types, check_types
 from ..support.progress import say
 from ..support.stored_parameters import decode
 from .output import print_goodness, print_line, print_table
@@ -25,8 +27,8 @@ __all__ = ["info"]
 def info(run: str, as_json: bool, progress: bool) -> None:
     """`ascribo info`."""
     say(f"reading {run}", progress)
+    known = _facts(Path(run))
     with damage_explained(run):
-        known = _facts(Path(run))
         spaces = {name: _spelled(space) for name, space in known["spaces"].items()}
     if as_json:
         print(json.dumps(known, indent=1))
@@ -68,6 +70,12 @@ def info(run: str, as_json: bool, progress: bool) -> None:
 def _facts(folder: Path) -> dict[str, Any]:
     """What `--json` prints: of several sessions what they share, and of each one what is known of a single one."""
     facts, tensors = read_run(folder)
+    with damage_explained(folder):
+        return _described(folder, facts, tensors)
+
+
+def _described(folder: Path, facts: dict[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    check_parameter_types(folder, facts["parameters"])
     shared = {
         "run": str(folder),
         "ascribo": facts["ascribo"],
