@@ -123,18 +123,18 @@ def main() -> int:
         spent = time.monotonic() - began
         again = [file for file, when in cluster.done_before.items() if file.stat().st_mtime_ns != when]
         same = outcome(serial) == outcome(found) if set(found.cells()["state"]) == {"done"} else False
+        figures = {
+            "cells": given.cells,
+            "on the cluster": repr(found),
+            "seconds in one process": round(alone),
+            "seconds on the cluster": round(spent),
+            "workers killed": cluster.killed,
+            "cells done when the scheduler was killed": len(cluster.done_before),
+            "of these computed again": len(again),
+            "weights and calls are those of one process": same,
+        }
     from keep_figures import keep_figures
 
-    figures = {
-        "cells": given.cells,
-        "on the cluster": repr(found),
-        "seconds in one process": round(alone),
-        "seconds on the cluster": round(spent),
-        "workers killed": cluster.killed,
-        "cells done when the scheduler was killed": len(cluster.done_before),
-        "of these computed again": len(again),
-        "weights and calls are those of one process": same,
-    }
     keep_figures(given.out, figures)
     return 0 if same and cluster.killed and cluster.done_before and not again else 1
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from ..support.memory import bytes_mapped
 
@@ -44,8 +43,8 @@ def release(X: np.ndarray) -> None:
     if (found := _mapping(X)) is None or not X.size:
         return
     memmap, mapping = found
-    first, stop = byte_bounds(X)
-    origin = byte_bounds(memmap)[0] - memmap.offset % mmap.ALLOCATIONGRANULARITY  # where the mapping begins
+    first, stop = _byte_bounds(X)
+    origin = _byte_bounds(memmap)[0] - memmap.offset % mmap.ALLOCATIONGRANULARITY  # where the mapping begins
     # what was mapped around it goes, too: it would add up
     start = max(0, first - origin - AROUND) // AROUND * AROUND
     mapping.madvise(mmap.MADV_DONTNEED, start, min(stop - origin + AROUND, len(mapping)) - start)
@@ -74,6 +73,19 @@ def take_rows(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return out
 
 
+def _byte_bounds(X: np.ndarray) -> tuple[int, int]:
+    """Where an array that is not empty begins and ends in memory. (NumPy's own has another name from 2.0 on.)
+
+    >>> a = np.zeros((4, 3))
+    >>> start, stop = _byte_bounds(a)
+    >>> stop - start, _byte_bounds(a[1:3, ::-2])[0] - start, stop - _byte_bounds(a[1:3, ::-2])[1]
+    (96, 24, 24)
+    """
+    start = X.__array_interface__["data"][0]
+    reach = [(length - 1) * stride for length, stride in zip(X.shape, X.strides, strict=True)]
+    return start + sum(min(0, r) for r in reach), start + sum(max(0, r) for r in reach) + X.itemsize
+
+
 def _read_rows(X: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
     """Rows of a mapped array, in ascending order, read from its file; None where that cannot be done."""
     if not len(rows) or not 0 <= rows[0] <= rows[-1] < len(X) or not X[:1].flags.c_contiguous:
@@ -82,7 +94,7 @@ def _read_rows(X: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
         return None
     memmap, _ = found
     width = X.itemsize * int(np.prod(X.shape[1:]))
-    first = memmap.offset + X.__array_interface__["data"][0] - byte_bounds(memmap)[0]
+    first = memmap.offset + X.__array_interface__["data"][0] - _byte_bounds(memmap)[0]
     pread, handle = os.pread, file.fileno()
     content = bytearray().join([pread(handle, width, place) for place in (first + rows * X.strides[0]).tolist()])
     if len(content) != width * len(rows):
@@ -98,7 +110,7 @@ def _file(memmap: np.memmap, mapping: mmap.mmap) -> FileIO | None:
             file = FileIO(str(memmap.filename))
             state = os.fstat(file.fileno())
             own = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x} {state.st_ino}"
-            _files[mapping] = file if own == _mapped_file(byte_bounds(memmap)[0]) else None
+            _files[mapping] = file if own == _mapped_file(_byte_bounds(memmap)[0]) else None
     return _files[mapping]
 
 
