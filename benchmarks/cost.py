@@ -30,6 +30,7 @@ from scipy.optimize import nnls
 
 import ascribo as asc
 from ascribo.data.standardised_channels import limit_time_steps
+from experiments.shared.results import code, machine
 
 SPACES = {"position": asc.Follow(["x", "y"], dim=2), "rest": asc.Time(dim=2)}
 FITTED = (
@@ -143,7 +144,8 @@ def _measured(steps: int, channels: int, *options: str) -> dict[str, Any]:
 def _keep(out: Path, rows: list[dict[str, Any]], usual: dict[str, Any]) -> dict[str, Any]:
     """Write the rows, the model of them, and the row with the default settings, and return it all."""
     model = {part: coefficients(rows, part) for part in ("fit", "attribute")}
-    found = {"rows": rows, "training": TRAINING, "model": model, "default": usual}
+    about = {"machine": machine(), "code": code()}
+    found = {**about, "rows": rows, "training": TRAINING, "model": model, "default": usual}
     out.write_text(json.dumps(found, indent=1) + "\n")
     return found
 

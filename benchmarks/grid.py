@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from experiments.regcl import table1
-from experiments.shared.results import write_json
+from experiments.shared.results import code, write_json
 
 KEPT = ("machine", "code", "protocol", "models", "seconds", "elapsed", "rows_of_an_interrupted_run")
 
@@ -51,7 +51,7 @@ def main() -> None:
             data_seeds=range(given.data_seeds),
             **{name: getattr(given, name) for name in ("device", "steps", "batch", "length", "jobs")},
         )
-    content = timing(table)
+    content = {"code": table.get("code", code()), **timing(table)}
     write_json(given.out, content)
     for column, methods in content["auroc"].items():
         print(f"{column:48s}", {m: round(100 * s["mean"], 2) for m, s in methods.items()})

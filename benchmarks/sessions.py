@@ -11,7 +11,6 @@ training steps on 1,000 time steps of 10 channels: the point is the machinery ar
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ascribo as asc
+from experiments.shared.results import code, machine, write_json
 
 SIZE = ("--steps", "1000", "--channels", "5", "5", "--training", "100")
 JOBS = 2
@@ -66,7 +66,8 @@ def main() -> int:
     for number in given.numbers:
         rows.append(measure(given.folder / str(number), number))
         shutil.rmtree(given.folder / str(number))
-        given.out.write_text(json.dumps({"size": SIZE, "processes": JOBS, "rows": rows}, indent=1) + "\n")
+        about = {"machine": machine(), "code": code(), "size": SIZE, "processes": JOBS}
+        write_json(given.out, {**about, "rows": rows})
         row = rows[-1]
         print(
             f"{number:>4} sessions: {row['sweep']['seconds']:7.1f} s on the clock, "

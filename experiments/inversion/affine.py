@@ -21,6 +21,7 @@ from experiments.inversion.models import (
     by_mixing,
     cases,
     draw_scores,
+    judged_again,
     score_tables,
     table_experiment,
 )
@@ -80,15 +81,16 @@ TAKES = "30 rows of 7 encoders, about 10 minutes on an H200, most of a day on tw
 
 def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add which rows reach the printed score, less 0.3 points. Short forms have fewer latents: there, matched rows
-    should reach R² 0.99."""
-    rows = result["rows"]
+    should reach R² 0.99. Verdicts are those of the present rule."""
+    rows = judged_again(result["rows"])
     full = result["protocol"]["dim"] == FULL["dim"]
     bound = lambda row: (row["printed"] - TOLERANCE) / 100 if full else 0.99  # noqa: E731
     judged = [row for row in rows if row["judged"] and row["printed"] is not None and (full or row["matched"])]
     missed = [
         f"{row['setting']} ({row['layers']} layers)" for row in judged if np.mean(by_mixing(row, "r2")) < bound(row)
     ]
-    return {**result, "summary": {"judged": len(judged), "reached": len(judged) - len(missed), "missed": missed}}
+    summary = {"judged": len(judged), "reached": len(judged) - len(missed), "missed": missed}
+    return {**result, "rows": rows, "summary": summary}
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:

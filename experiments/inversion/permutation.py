@@ -20,6 +20,7 @@ from experiments.inversion.models import (
     by_mixing,
     cases,
     draw_scores,
+    judged_again,
     score_tables,
     table_experiment,
 )
@@ -59,14 +60,18 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     """Add which identified rows reach the printed score, less 0.3 points (short forms, and rows that are not
     printed: MCC 0.99), and which of the others stay below 0.8."""
     full = result["protocol"]["dim"] == FULL["dim"]
-    missed = []
-    for row in result["rows"]:
+    rows, missed = judged_again(result["rows"]), []
+    for row in rows:
         mean = np.mean(by_mixing(row, "mcc"))
         bound = (row["printed"] - TOLERANCE) / 100 if full and row["printed"] is not None else 0.99
         if mean < bound if row["identified"] else mean >= MOST_WITHOUT:
             missed.append(row["setting"])
-    judged = len(result["rows"])
-    return {**result, "summary": {"judged": judged, "reached": judged - len(missed), "missed": missed}}
+    judged = len(rows)
+    return {
+        **result,
+        "rows": rows,
+        "summary": {"judged": judged, "reached": judged - len(missed), "missed": missed},
+    }
 
 
 def tables(result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:

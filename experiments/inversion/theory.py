@@ -1,16 +1,14 @@
 """What the theorems say, in numbers: limits of the contrastive loss, and what a trained model makes of its latents.
 
-- Sphere (Zimmermann et al. 2021, theorem 1): for pairs of a von Mises-Fisher distribution and the optimal model, L
-- log M
-  tends to the cross-entropy less log|Z| as the number M of negatives grows, whether the positive is in the
-  denominator or not. The limit is minus the information between latent and positive (Schneider et al. 2025,
-  proposition 1: L tends to log N - KL); without the positive it is reached from below, at a distance of Var(w) /
-  2M, where w is the density ratio. With independent pairs (concentration 0) L is log M for every M.
+- Sphere (Zimmermann et al. 2021, theorem 1): for pairs of a von Mises-Fisher distribution and the optimal model,
+  L - log M tends to the cross-entropy less log|Z| as the number M of negatives grows, whether the positive is in
+  the denominator or not. The limit is minus the information between latent and positive (Schneider et al. 2025,
+  proposition 1: L tends to log N - KL); without the positive it is reached from below, at a distance of
+  Var(w) / 2M, where w is the density ratio. With independent pairs (concentration 0) L is log M for every M.
 - Box (theorem 3): the same for distances in a box, where log|Z| = 0.
 - Radius (proposition 1): among spheres the loss is least on the one of radius √(τκ).
 - Trained: a model with a learned radius on a sphere finds that radius; it keeps dot products (isometry), is an
-orthogonal map
-  (theorem 2), and sends the uniform distribution to the uniform one.
+  orthogonal map (theorem 2), and sends the uniform distribution to the uniform one.
 """
 
 from __future__ import annotations

@@ -36,6 +36,26 @@ def test_factor_vae():
     assert FACTOR(lambda f: np.zeros((len(f), 2))) == 0.0
 
 
+def test_factor_vae_prunes_by_a_share_of_the_largest_spread_or_as_published():
+    """Published: a standard deviation of 0.05 in the unit of the codes, which small codes do not have."""
+    small = lambda f: 0.01 * f[:, [2, 0, 1]]  # noqa: E731
+    assert FACTOR(small) == 1.0 and FACTOR(small, relative=False) == 0.0
+    assert FACTOR(lambda f: 100 * small(f), relative=False) == 1.0
+    wide = lambda f: f[:, [2, 0, 1]] * [1.0, 1.0, 100.0]  # noqa: E731
+    assert FACTOR(wide, relative=False) == 1.0 and FACTOR(wide) < 0.9  # two are below 5% of the third
+
+
+def test_counts_of_samples_are_parameters():
+    few = FACTORS[:900]
+    assert d.dci_scores(few, few, 600, test=300) == d.dci_scores(few, few)
+    assert d.sap_score(few, few, 600, test=300) == d.sap_score(few, few)
+    spoilt = few.copy()
+    spoilt[700:] = spoilt[700:][::-1]
+    assert d.dci_scores(spoilt, few, 600, test=100).informativeness == 1.0
+    assert d.dci_scores(spoilt, few, 600).informativeness < 0.9
+    assert d.sap_score(spoilt, few, 600, test=100) > d.sap_score(spoilt, few, 600) + 0.05
+
+
 def test_factor_vae_leaves_out_dimensions_that_hardly_vary():
     def with_dead_one(factors):
         return np.column_stack([factors, 1e-4 * noise(factors)[:, 0]])
@@ -86,6 +106,7 @@ def test_sap():
         (lambda: d.mutual_information_gap(FACTORS[:, :1], FACTORS), "at least two"),
         (lambda: d.modularity_score(FACTORS, 0 * FACTORS), "one value only"),
         (lambda: d.sap_score(FACTORS, FACTORS, train=3000), "fewer than"),
+        (lambda: d.dci_scores(FACTORS, FACTORS, 2000, test=1001), "test=1001: .* at most the 1000"),
     ],
 )
 def test_bad_input_is_refused_in_words(call, said):

@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.signal import lfilter
 
 import ascribo as asc
-from ascribo.data.segments import hold_out
+from ascribo.data.segments import hold_out, hold_out_epochs
+from ascribo.model.fitting import prepare
 from ascribo.model.goodness_of_fit import TEMPERATURES, block_interval, goodness_of_fit, time_blocks
 from ascribo.networks.encoders import build_encoder
 from ascribo.networks.infonce_loss import infonce
@@ -162,3 +164,62 @@ def test_noise_and_walks_that_have_nothing_to_do_with_each_other_have_no_bits(va
     assert (index[:, 0] == index[:, 2]).mean() > {2: 0.005, 4: 0.1, 6: 0.3}[variables]
     fit = goodness_of_fit(embedder, initial, spaces, X, epochs, pairs, {}, batch=256, temperatures=TEMPERATURES)
     assert fit.bits.item() < 0.02 and fit.collapsed.all() and fit.table()["bits_low"].item() < 0.01
+
+
+# Labels of trials
+
+
+def trials(seed, carried=0.0, count=100, length=50):
+    """Channels that wander more slowly than trials follow each other; the first may carry the trials' labels."""
+    rng = np.random.default_rng(seed)
+    X = lfilter([0.1], [1, -0.995], rng.normal(size=(count * length, 10)), axis=0)
+    label = np.repeat(rng.integers(0, 4, count), length)
+    X[:, 0] += carried * np.array([0, 1, -1, 2])[label]
+    return asc.Recording(X, {"label": label}, epochs=np.repeat(np.arange(count), length))
+
+
+def fitted(recording, **options):
+    spaces = {"label": asc.Discrete("label", dim=2), "rest": asc.Time(dim=2)}
+    given = {"steps": 200, "seeds": 1, "penalty": 0.0, "random_state": 0, "progress": False, **options}
+    return asc.ContrastiveEmbedding(spaces, **given).fit(recording)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_noise_tells_nothing_of_the_labels_of_trials(seed):
+    """Half of a trial tells the other half, and any time step those of its trial, whatever the label."""
+    recording = trials(seed)
+    model = fitted(recording)
+    table = model.goodness_of_fit_.set_index("space")
+    assert table.collapsed["label"] and table.bits["label"] < 0.01 and not table.collapsed["rest"]
+    assert list(model.attribute(recording, method="neuron_gradient").refused) == ["label"]
+    table = fitted(trials(seed, carried=1.5)).goodness_of_fit_.set_index("space")
+    assert table.bits["label"] > 0.05 and not table.collapsed["label"]
+
+
+def test_whole_trials_are_held_out_where_something_does_not_change_within_them():
+    recording = trials(0, count=40, length=20)
+    spaces = {"label": asc.Discrete("label", dim=2), "rest": asc.Time(dim=2)}
+    item = prepare(recording, spaces, validation_fraction=0.2)
+    held_out = item.validation_segments.reshape(40, 20) >= 0
+    assert item.between == ("label",) and (held_out.all(1) | ~held_out.any(1)).all() and held_out[:, 0].sum() == 8
+    np.testing.assert_array_equal(item.problem.segments >= 0, item.validation_segments < 0)
+    for other in ({"rest": asc.Time(dim=2)}, {"label": asc.Regress("label")}):
+        item = prepare(recording, other, validation_fraction=0.2)
+        assert item.between == ()
+        np.testing.assert_array_equal(item.validation_segments, hold_out(recording.epochs, 0.2)[1])
+
+
+def test_few_trials_are_cut_through_as_all_recordings_are():
+    assert hold_out_epochs(np.repeat(np.arange(7), 100), 0.3) is not None  # a third of seven is two
+    assert hold_out_epochs(np.repeat(np.arange(7), 100), 0.1) is None
+    training, testing = hold_out_epochs(np.repeat(np.arange(8), 100), 0.1)
+    assert len(np.unique(testing)) == 3 and ((training >= 0) ^ (testing >= 0)).all()
+
+
+def test_a_score_counts_pairs_of_different_trials_alone():
+    model = fitted(trials(1))
+    assert model.set_params(batch_size=512).score(trials(9)) < model.goodness_of_fit_.bits.sum() + 1
+    label = asc.ContrastiveEmbedding({"label": asc.Discrete("label", dim=2)}, steps=5, seeds=1, progress=False)
+    one_each = trials(3, count=8)
+    one_each.variables["label"] = np.repeat(np.arange(8), 50)
+    assert label.fit(trials(1)).score(one_each) == 0

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import ascribo as asc
-from ascribo.simulate.natural_transitions import MASK_NAMES
 
 
 def write_tracks(path, **changed):
@@ -38,7 +37,7 @@ def test_masks_of_a_file_become_images_and_pairs(tmp_path):
     for k in range(4):
         masks[k, :16, 12 * k : 12 * (k + 2)] = True
     np.savez(tmp_path / "masks.npz", masks=masks, sequence=[0, 0, 0, 1], time=[0, 2, 1, 3])
-    found = asc.simulate.mask_pairs(**asc.simulate.read_arrays(tmp_path / "masks.npz", MASK_NAMES))
+    found = asc.simulate.mask_pairs(**asc.simulate.read_arrays(tmp_path / "masks.npz"))
     assert found.images.shape == (4, 1, 64, 64)
     assert torch.equal(found.images[0, 0, :32, :16], torch.ones(32, 16)) and found.images[0].sum() == 32 * 16
     assert sorted(zip(found.first.tolist(), found.second.tolist(), strict=True)) == [(0, 2), (2, 1)]

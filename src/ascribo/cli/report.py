@@ -105,8 +105,7 @@ def shift_in(run: Path) -> pd.DataFrame | None:
     if not _is_of_the_model(run / SHIFT):
         return None
     empty = dict.fromkeys(["score_low", "score_high", "r2"], "")  # a space may be named NA
-    types = {"space": str, "copies": str}
-    table = pd.read_csv(run / SHIFT, dtype=types, keep_default_na=False, na_values=empty)
+    table = pd.read_csv(run / SHIFT, dtype={"space": str, "copies": str}, keep_default_na=False, na_values=empty)
     copies = table.pop("copies").str.split() if "copies" in table else []
     table.attrs["copies"] = {
         s: [float(score) for score in own] for s, own in zip(table["space"], copies, strict=False)

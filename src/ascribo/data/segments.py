@@ -10,7 +10,7 @@ import numpy as np
 
 from ..support.array_shapes import Array, Bool, Int, shaped
 
-__all__ = ["evenly", "hold_out", "same_segment", "segment_bounds"]
+__all__ = ["evenly", "hold_out", "hold_out_epochs", "same_segment", "segment_bounds"]
 
 
 def evenly(length: int, most: int | None) -> np.ndarray:
@@ -75,4 +75,31 @@ def hold_out(
         for start in starts.astype(int):
             held_out[start : start + length] = True
     numbers = np.r_[0, np.cumsum((np.diff(epochs) != 0) | (np.diff(held_out.astype(int)) != 0))]
+    return np.where(held_out, -1, numbers), np.where(held_out, numbers, -1)
+
+
+FEWEST_EPOCHS = 5
+"""Epochs to hold out at least, if that is not more than a quarter of them."""
+
+
+@shaped
+def hold_out_epochs(
+    epochs: Int[Array, " time"], fraction: float
+) -> tuple[Int[Array, " time"], Int[Array, " time"]] | None:
+    """As `hold_out`, but whole epochs, evenly spaced; None if that would be fewer than two.
+
+    For variables that do not change within an epoch: half of a trial would tell an encoder the label of the other
+    half, which moves on from where it was, whether the channels carry the label or not.
+
+    >>> train, test = hold_out_epochs(np.repeat(np.arange(40), 5), 0.1)
+    >>> np.unique(test[test >= 0]), int((test >= 0).sum()), int((train >= 0).sum())
+    (array([ 4, 12, 20, 28, 36]), 25, 175)
+    """
+    numbers = np.r_[0, np.cumsum(np.diff(epochs) != 0)]
+    every = int(numbers[-1]) + 1
+    count = max(round(fraction * every), min(FEWEST_EPOCHS, every // 4))
+    if not 2 <= count < every:
+        return None
+    chosen = ((np.arange(count) + 0.5) * every / count).astype(int)
+    held_out = np.isin(numbers, chosen)
     return np.where(held_out, -1, numbers), np.where(held_out, numbers, -1)

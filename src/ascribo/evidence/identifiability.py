@@ -40,7 +40,7 @@ from ..model.generative_process_inversion import Inversion
 from ..spaces.base import layout
 from ..spaces.pairs import Pairs
 
-__all__ = ["Identifiability", "fit_exponent", "identifiability"]
+__all__ = ["Identifiability", "fit_exponent", "identifiability", "verdict"]
 
 ONE_BY_ONE, LINEAR, NOTHING = "one by one", "up to a linear map", "not identified"
 LEAST_MCC, LEAST_R2, LEVEL = 0.9, 0.9, 0.05
@@ -158,20 +158,36 @@ def identifiability(
     r2 = float(np.mean([held_out_r2(reference[i], reference[j]) for i, j in agreements]))
     mcc = float(np.mean([mean_correlation_coefficient(reference[i], reference[j]) for i, j in agreements]))
     chance = _share_of_rotations(mcc, dim, agreements, random_state) if dim > 1 else 0.0
-    agree = mcc >= LEAST_MCC and chance <= LEVEL
     steps = positive - reference
     own = float(np.median([fit_exponent(column) for seed in steps for column in seed.T]))
     turned = float(np.median([fit_exponent(column) for column in _independent(steps[0], random_state).T]))
     shape, distance = _marginal(reference, random_state)
     uniform = bool(distance <= FAR_FROM_UNIFORM + 1 / np.sqrt(reference.shape[1]))
-    held = _holds_axes(shape, own)
-    coordinates = ONE_BY_ONE if agree and held else LINEAR if r2 >= LEAST_R2 else NOTHING
+    coordinates = verdict(shape, r2, mcc, chance, own)
     theorem = f"{_theorem(shape, own, turned)} {_of_the_marginal(uniform, distance)}"
-    if agree and not held:
+    if _agree(mcc, chance) and not _holds_axes(shape, own):
         theorem += " That seeds agree all the same may be due to their training: no theorem says why."
     if dim > 1 and mcc >= LEAST_MCC and chance > LEVEL:
         theorem += " More seeds are needed: in so few dimensions coordinates agree by chance."
     return Identifiability(coordinates, r2, mcc, chance, shape, own, turned, distance, uniform, theorem, seeds, dim)
+
+
+def verdict(shape: str, r2: float, mcc: float, chance: float, pair_exponent: float) -> str:
+    """The answer that follows from what was measured: "one by one", "up to a linear map" or "not identified".
+
+    Arguments as the fields of `Identifiability`.
+
+    >>> verdict("unbounded", 0.999, 1.0, 0.0, 1.0), verdict("unbounded", 0.998, 0.911, 0.005, 1.7)
+    ('one by one', 'up to a linear map')
+    """
+    if _agree(mcc, chance) and _holds_axes(shape, pair_exponent):
+        return ONE_BY_ONE
+    return LINEAR if r2 >= LEAST_R2 else NOTHING
+
+
+def _agree(mcc: float, chance: float) -> bool:
+    """Whether seeds agree coordinate by coordinate, better than coordinates that were turned at random."""
+    return mcc >= LEAST_MCC and chance <= LEVEL
 
 
 def fit_exponent(values: npt.ArrayLike) -> float:

@@ -21,7 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve
 
-__all__ = ["Scores", "decoders_under_shifts", "held_out_covariance", "innovations", "standardised"]
+__all__ = [
+    "Scores",
+    "decoders_under_shifts",
+    "held_out_covariance",
+    "innovations",
+    "moved_by",
+    "moved_by_epochs",
+    "standardised",
+]
 
 FOLDS = 5
 """Blocks of time, each predicted by a decoder of the others."""
@@ -53,11 +61,13 @@ class Scores:
         return float((1 + (self.copies >= self.real).sum()) / (1 + len(self.copies)))
 
 
-def decoders_under_shifts(X: np.ndarray, values: np.ndarray, epochs: np.ndarray, lags: Sequence[int]) -> Scores:
+def decoders_under_shifts(
+    X: np.ndarray, values: np.ndarray, epochs: np.ndarray, orders: Sequence[np.ndarray]
+) -> Scores:
     """How far the decoders of a recording and of its shifted copies stand out, and how well the plainest predicts.
 
     X : (time, channel). values : (time, k), NaN where they are missing. epochs : (time,) numbers of the epochs.
-    lags : time steps by which the values are moved later, one for each copy.
+    orders : for each copy (time,), of which time step each has its value (`moved_by`, `moved_by_epochs`).
 
     A score is the root of the sum of squares of how many standard deviations each decoder lies above the mean of
     recording and copies. Decoders below the mean count nothing, unless all are: then it is the highest of them. The
@@ -67,15 +77,16 @@ def decoders_under_shifts(X: np.ndarray, values: np.ndarray, epochs: np.ndarray,
 
     >>> rng = np.random.default_rng(0)
     >>> x, X = rng.normal(size=(500, 1)), rng.normal(size=(500, 4))
-    >>> found = decoders_under_shifts(X + x, x, np.zeros(500, int), lags=[100, 200, 300, 400])
+    >>> orders = moved_by([100, 200, 300, 400], 500)
+    >>> found = decoders_under_shifts(X + x, x, np.zeros(500, int), orders)
     >>> found.p, round(found.r2, 1)
     (0.2, 0.8)
     """
     channels, y = standardised(X), standardised(values)
     squares = standardised(np.square(channels))
-    plain, r2 = held_out_covariance(channels, y, lags)
-    new, _ = held_out_covariance(innovations(channels, epochs), innovations(y, epochs), lags)
-    both, _ = held_out_covariance(np.hstack([channels, squares]), np.hstack([y, standardised(y**2)]), lags)
+    plain, r2 = held_out_covariance(channels, y, orders)
+    new, _ = held_out_covariance(innovations(channels, epochs), innovations(y, epochs), orders)
+    both, _ = held_out_covariance(np.hstack([channels, squares]), np.hstack([y, standardised(y**2)]), orders)
     k = y.shape[1]
     of_decoders = np.stack([part.sum(1) for part in (plain, new, both[:, :k], both[:, k:])], 1)
     spread = of_decoders.std(0)
@@ -84,21 +95,23 @@ def decoders_under_shifts(X: np.ndarray, values: np.ndarray, epochs: np.ndarray,
     return Scores("decoders", float(scores[0]), scores[1:], r2=r2)
 
 
-def held_out_covariance(features: np.ndarray, values: np.ndarray, lags: Sequence[int]) -> tuple[np.ndarray, float]:
-    """Covariance of held-out predictions with the values, for the recording and copies shifted by some lags.
+def held_out_covariance(
+    features: np.ndarray, values: np.ndarray, orders: Sequence[np.ndarray]
+) -> tuple[np.ndarray, float]:
+    """Covariance of held-out predictions with the values, for the recording and copies of another order.
 
-    features : (time, f) and values : (time, k), standardised.
+    features : (time, f) and values : (time, k), standardised. orders : as of `decoders_under_shifts`.
 
     Returns (1 + copies, k), the recording's first, and R² of the recording, of all values together. Only sums of
     products over blocks of time are needed; nothing is predicted time step by time step.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 1))
-    >>> covariance, r2 = held_out_covariance(x, x, lags=[50])
+    >>> covariance, r2 = held_out_covariance(x, x, moved_by([50], 100))
     >>> covariance.shape, round(r2, 1)
     ((2, 1), 0.9)
     """
     blocks = np.array_split(np.arange(len(features)), FOLDS)
-    moved = [np.roll(values, lag, axis=0) for lag in (0, *lags)]
+    moved = [values, *(values[order] for order in orders)]
     size = np.array([len(block) for block in blocks], dtype=float)
     inner = np.stack([features[b].T @ features[b] for b in blocks]).astype(float)  # (block, f, f)
     outer = np.stack([np.hstack([features[b].T @ one[b] for one in moved]) for b in blocks]).astype(float)
@@ -123,6 +136,28 @@ def held_out_covariance(features: np.ndarray, values: np.ndarray, lags: Sequence
     return (covariance / size.sum()).reshape(len(moved), k), float(1 - missed / total) if total > 0 else 0.0
 
 
+def moved_by(lags: Sequence[int], steps: int) -> list[np.ndarray]:
+    """Orders that move values later by some lags, the end round to the beginning: (steps,) each.
+
+    >>> moved_by([1], 4)
+    [array([3, 0, 1, 2])]
+    """
+    return [np.roll(np.arange(steps), lag) for lag in lags]
+
+
+def moved_by_epochs(lags: Sequence[int], epochs: np.ndarray) -> list[np.ndarray]:
+    """Orders that give each epoch the first value of the epoch that lies a lag, in epochs, before it: (time,) each.
+
+    For values that do not change within epochs: their copies, too, change where epochs meet, however long they are.
+
+    >>> moved_by_epochs([1], np.array([0, 0, 0, 1, 1, 2]))
+    [array([5, 5, 5, 0, 0, 3])]
+    """
+    starts = np.r_[0, np.flatnonzero(np.diff(epochs)) + 1]
+    lengths = np.diff(np.r_[starts, len(epochs)])
+    return [np.repeat(np.roll(starts, lag), lengths) for lag in lags]
+
+
 def standardised(values: np.ndarray) -> np.ndarray:
     """Columns (time, k) with mean 0 and standard deviation 1, float32; 0 where a value is missing.
 
@@ -144,9 +179,10 @@ def innovations(values: np.ndarray, epochs: np.ndarray) -> np.ndarray:
     >>> bool(abs(np.corrcoef(new[1:, 0], np.diff(walk[:, 0]))[0, 1]) > 0.99)
     True
     """
-    before = values[:-1] * (epochs[1:] == epochs[:-1])[:, None]
+    inside = (epochs[1:] == epochs[:-1])[:, None]
+    before = values[:-1] * inside
     power = np.square(before).sum(0)
     kept = (before * values[1:]).sum(0) / np.where(power > 0, power, 1)
-    new = np.zeros_like(values)
-    new[1:] = np.where((epochs[1:] == epochs[:-1])[:, None], values[1:] - kept * before, 0)
+    new = np.full_like(values, np.nan)
+    new[1:] = np.where(inside, values[1:] - kept * before, np.nan)
     return standardised(new)

@@ -29,12 +29,13 @@ from sklearn.utils import check_random_state
 from ..data.containers import as_recording
 from ..data.recording import Recording
 from ..model.estimator import ContrastiveEmbedding
+from ..model.fitting import is_of_trials
 from ..model.input_checks import check_parameters, check_recording, resolve_spaces
 from ..spaces.base import Space
 from ..support.compute import one_blas_thread, one_thread
 from ..support.memory import refuse_memory
 from ..training.settings import Settings
-from .shift_decoders import Scores, decoders_under_shifts
+from .shift_decoders import Scores, decoders_under_shifts, moved_by, moved_by_epochs
 from .shift_embeddings import bits_under_shifts, prepare_task, train_tasks
 
 __all__ = ["draw_lags", "shift_test", "shift_tests"]
@@ -100,6 +101,10 @@ def shift_test(
     held-out time steps are the same in all copies. A `Time` space has no variable; in its copies a time step is
     paired with the neighbour of another time step, a lag away. If a model has spaces of both kinds, there are
     `shifts` copies of each kind, in which the other kind is left alone: with hybrid="whole" one shapes the other.
+
+    Variables that do not change within epochs, such as labels of trials, are moved by whole epochs for decoders;
+    with fewer epochs than shifts there are fewer copies. For embeddings they are moved by time steps, as others
+    are, and where channels, too, begin anew with each trial p comes out too small.
 
     All variables are shifted together. If one space is related to the channels and another is not, embeddings of
     the copies that the latter is compared with therefore lack the former; test it in a model of its own if that
@@ -235,15 +240,26 @@ def _ask(
 
 def _decode(asked: _Asked) -> dict[str, Scores]:
     """The scores of decoders, of the spaces that need no embedding."""
-    recording, names = asked.recording, [name for name in asked.tested if name not in asked.embedded]
-    with one_blas_thread():
-        return {
-            name: decoders_under_shifts(
-                *(np.asarray(recording.X), asked.spaces[name].values(recording.variables)),
-                *(recording.epochs, asked.lags),
-            )
-            for name in names
-        }
+    found, recording = {}, asked.recording
+    by_time = moved_by(asked.lags, len(recording))
+    for name in asked.tested:
+        space = asked.spaces[name]
+        if name in asked.embedded:
+            continue
+        orders = _by_trials(asked) if is_of_trials(recording, space.variables) else by_time
+        with one_blas_thread():
+            values = space.values(recording.variables)
+            found[name] = decoders_under_shifts(np.asarray(recording.X), values, recording.epochs, orders)
+    return found
+
+
+def _by_trials(asked: _Asked) -> list[np.ndarray]:
+    """Orders of copies in which variables are moved by whole epochs, of which there may be few."""
+    count = 1 + int((np.diff(asked.recording.epochs) != 0).sum())
+    shifts, rng = min(len(asked.lags), count - 1), np.random.default_rng(asked.lags)
+    enough = count >= 2 * (shifts + 1)
+    lags = draw_lags(count, shifts, rng) if enough else 1 + rng.permutation(count - 1)[:shifts]
+    return moved_by_epochs(lags.tolist(), asked.recording.epochs)
 
 
 def _embed(model: ContrastiveEmbedding, asked: Sequence[_Asked]) -> list[dict[str, Scores]]:

@@ -35,8 +35,6 @@ __all__ = [
 
 Encode = Callable[[np.ndarray], npt.ArrayLike]
 """From factors (n, factor), integers, to codes (n, dimension)."""
-PRUNED = 0.05
-"""Standard deviation, relative to the largest, under which the FactorVAE score leaves a dimension out."""
 AT_ONCE = 8192
 """Most samples that are encoded together."""
 
@@ -67,6 +65,8 @@ def factor_vae_score(
     test: int = 5_000,
     batch: int = 64,
     variance: int = 10_000,
+    prune: float = 0.05,
+    relative: bool = True,
     seed: int = 0,
 ) -> float:
     """FactorVAE: how well the dimension that varies least tells which factor was kept constant.
@@ -74,8 +74,11 @@ def factor_vae_score(
     In each point one factor has one value in all of `batch` samples; the dimension whose variance, relative to
     that over all data, is least votes for the factor. train, test : points that votes are counted on, and that
     they are judged on.
-    variance : samples for the variance over all data. Dimensions that hardly vary at all are left out; 0 if none
-        is left.
+    variance : samples for the variance over all data.
+    prune, relative : dimensions with a standard deviation below `prune` are left out; the score is 0 if none is
+        left. By default `prune` is a share of the largest standard deviation, so that the score does not depend on
+        the scale of the codes. relative=False takes it in the unit of the codes, as published (Locatello et al.
+        2019; 0.05): that is made for the codes of a VAE, whose dimensions have a standard deviation of about 1.
 
     >>> factor_vae_score(lambda factors: 2.0 * factors[:, ::-1], [3, 4, 5], train=300, test=200, variance=1000)
     1.0
@@ -83,7 +86,8 @@ def factor_vae_score(
     _check_sizes(sizes)
     rng = np.random.default_rng(seed)
     whole = _encode(encode, _factors(rng, sizes, variance)).var(0)
-    used = np.sqrt(whole) > PRUNED * np.sqrt(whole.max()) if whole.max() > 0 else np.zeros(len(whole), dtype=bool)
+    spread = np.sqrt(whole)
+    used = (spread > 0) & (spread >= prune * (spread.max() if relative else 1))
     if not used.any():
         return 0.0
     kept = rng.integers(len(sizes), size=train + test)
@@ -156,48 +160,62 @@ class DCI(NamedTuple):
     informativeness: float
 
 
-def dci_scores(codes: npt.ArrayLike, factors: npt.ArrayLike, train: int | None = None, seed: int = 0) -> DCI:
+def dci_scores(
+    codes: npt.ArrayLike,
+    factors: npt.ArrayLike,
+    train: int | None = None,
+    seed: int = 0,
+    *,
+    test: int | None = None,
+) -> DCI:
     """DCI: scores from classifiers (gradient-boosted trees) of each factor, and what dimensions matter to them.
 
-    codes : (n, dimension). factors : (n, factor). train : samples to fit, the others test; None: two thirds.
-        Published with
-    10,000 and 5,000.
+    codes : (n, dimension). factors : (n, factor). train : how many samples are fitted, the first; None: two thirds.
+        test : how many after them are predicted; None: all others. Published with train=10_000 and test=5_000,
+        which is the default with 15,000 samples.
 
     >>> factors = np.random.default_rng(0).integers(3, size=(600, 2))
     >>> [round(score, 2) for score in dci_scores(factors, factors)]
     [1.0, 1.0, 1.0]
     """
     values, truth = _check(codes, factors)
-    count = _split(len(values), train)
+    fitted, tested = _split(len(values), train, test)
     importance, accuracy = np.zeros((values.shape[1], truth.shape[1])), []
     for k, column in enumerate(truth.T):
-        model = GradientBoostingClassifier(random_state=seed).fit(values[:count], column[:count])
+        model = GradientBoostingClassifier(random_state=seed).fit(values[fitted], column[fitted])
         importance[:, k] = np.abs(model.feature_importances_)
-        accuracy.append(model.score(values[count:], column[count:]))
+        accuracy.append(model.score(values[tested], column[tested]))
     return DCI(_weighted_purity(importance), _weighted_purity(importance.T), float(np.mean(accuracy)))
 
 
-def sap_score(codes: npt.ArrayLike, factors: npt.ArrayLike, train: int | None = None, seed: int = 0) -> float:
+def sap_score(
+    codes: npt.ArrayLike,
+    factors: npt.ArrayLike,
+    train: int | None = None,
+    seed: int = 0,
+    *,
+    test: int | None = None,
+) -> float:
     """SAP: for each factor how much better a linear classifier is on the best dimension than on the second best.
 
-    Arguments as of `dci_scores`. Dimensions that hardly vary count as 0.
+    Arguments, and published numbers of samples, as of `dci_scores`. Dimensions that hardly vary count as 0.
 
     >>> factors = np.random.default_rng(0).integers(2, size=(600, 2))
     >>> round(sap_score(factors, factors), 1)
     0.5
     """
     values, truth = _check(codes, factors)
-    count = _split(len(values), train)
+    fitted, tested = _split(len(values), train, test)
     if values.shape[1] < 2:
         raise ValueError("codes have one dimension: a gap needs at least two.")
     accuracy = np.zeros((values.shape[1], truth.shape[1]))
     for i, dimension in enumerate(values.T):
-        if dimension[:count].var() <= 1e-12:
+        if dimension[fitted].var() <= 1e-12:
             continue
         for k, column in enumerate(truth.T):
             model = LinearSVC(C=0.01, class_weight="balanced", random_state=seed)
-            model.fit(dimension[:count, None], column[:count])
-            accuracy[i, k] = model.score(dimension[count:, None], column[count:])
+            model.fit(dimension[fitted, None], column[fitted])
+            accuracy[i, k] = model.score(dimension[tested, None], column[tested])
     best = np.sort(accuracy, axis=0)[::-1]
     return float((best[0] - best[1]).mean())
 
@@ -260,11 +278,17 @@ def _parts(count: int, each: int) -> list[slice]:
     return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _split(samples: int, train: int | None) -> int:
-    count = 2 * samples // 3 if train is None else train
-    if not 1 <= count < samples:
+def _split(samples: int, train: int | None, test: int | None) -> tuple[slice, slice]:
+    """Samples to fit, and samples to predict."""
+    fitted = 2 * samples // 3 if train is None else train
+    if not 1 <= fitted < samples:
         raise ValueError(f"train={train!r}: expected at least 1 and fewer than the {samples} samples.")
-    return count
+    tested = samples - fitted if test is None else test
+    if not 1 <= tested <= samples - fitted:
+        raise ValueError(
+            f"test={test!r}: expected at least 1 and at most the {samples - fitted} that are not fitted."
+        )
+    return slice(0, fitted), slice(fitted, fitted + tested)
 
 
 def _check_sizes(sizes: Sequence[int]) -> None:

@@ -35,7 +35,7 @@ from ..training.loop import Trained
 from ..training.penalty_weight import Auto, as_schedule
 from .begun_fit import Begun, begin, settle_seeds
 from .fitted import FittedModel
-from .fitting import Prepared, finish, make_targets
+from .fitting import Prepared, finish, make_targets, still_within_epochs
 from .goodness_of_fit import Fit, goodness_of_fit
 from .history import make_history
 from .input_checks import all_text, check_same_channels, check_variables, resolve_spaces
@@ -308,6 +308,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 *(model.embedder, model.parameters, spaces, model.standardise(recording.X)),
                 *(recording.epochs, pairs, targets),
                 batch=int(min(self.batch_size, len(recording))),
+                between=still_within_epochs(recording, spaces),
             )
         return float(fit.bits.mean(0)[[not space.nuisance for space in spaces.values()]].sum())
 

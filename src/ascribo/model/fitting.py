@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..attribution.methods.generative_gradient import decoder_embedding, decoder_rows
 from ..data.recording import Recording
-from ..data.segments import hold_out
+from ..data.segments import hold_out, hold_out_epochs
 from ..data.standardised_channels import channel_statistics, limit_time_steps, on_device, standardise
 from ..networks.encoders import build_encoder, input_window
 from ..networks.model_stack import Embedder
@@ -34,7 +34,7 @@ from .fitted import FittedModel
 from .goodness_of_fit import TEMPERATURES, Fit, goodness_of_fit
 from .input_checks import check_dimensions
 
-__all__ = ["Prepared", "finish", "fit_many", "make_targets", "prepare"]
+__all__ = ["Prepared", "finish", "fit_many", "is_of_trials", "make_targets", "prepare", "still_within_epochs"]
 
 DECODED = 100_000
 """Most time steps a decoder is fitted to."""
@@ -51,6 +51,7 @@ class Prepared:
         nothing is held out.
     mean, scale : (channel,) float64, what the channels are standardised with.
     regressions : for each Regress space the mean and spread (2, dim) of its targets.
+    between : names of spaces that are judged by pairs of different epochs alone, see `goodness_of_fit`.
     """
 
     recording: Recording
@@ -60,6 +61,7 @@ class Prepared:
     mean: np.ndarray
     scale: np.ndarray
     regressions: dict[str, np.ndarray]
+    between: tuple[str, ...] = ()
 
     @property
     def held_out(self) -> bool:
@@ -92,7 +94,8 @@ def prepare(
             "shorter window or longer epochs."
         )
     check_dimensions(spaces, recording.X.shape[1], window)
-    pairs, training, judging, validation = _split(recording, spaces, module, validation_fraction)
+    still = still_within_epochs(recording, spaces)
+    pairs, training, judging, validation = _split(recording, spaces, module, validation_fraction, still)
     statistics = {
         name: space.target_statistics(recording.variables, np.flatnonzero(training >= 0))
         for name, space in spaces.items()
@@ -107,7 +110,7 @@ def prepare(
     held_out = (judging, validation) if judging is not pairs else None
     objectives = contrastive_objectives(spaces, hybrid)
     problem = Problem(module, spaces, objectives, standard, training, pairs, targets, held_out)
-    return Prepared(recording, problem, judging, validation, mean, scale, statistics)
+    return Prepared(recording, problem, judging, validation, mean, scale, statistics, still)
 
 
 def make_targets(
@@ -156,6 +159,7 @@ def finish(
             batch=min(batch_size, int((item.validation_segments >= 0).sum())),
             seed=own[0],
             temperatures=TEMPERATURES,
+            between=item.between,
         )
         # The way back from the embedding to the channels, from each step's neighbours in time.
         most = limit_time_steps(DECODED, standard.shape[1])
@@ -251,12 +255,20 @@ def _alike(inputs: Sequence[Tensor], goals: Sequence[Tensor]) -> list[list[int]]
     return list(groups.values())
 
 
-def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.Module, fraction: float):
+def _split(
+    recording: Recording,
+    spaces: Mapping[str, Space],
+    module: torch.nn.Module,
+    fraction: float,
+    still: Sequence[str],
+):
     """Pairs and segments to train on, and to judge on; the same ones twice if nothing can be held out."""
     epochs, variables = recording.epochs, recording.variables
     if fraction > 0:
         reach = max(space.reach for space in spaces.values())
-        training, validation = hold_out(epochs, fraction, least=max(20, 4 * reach, 2 * input_window(module)))
+        whole = hold_out_epochs(epochs, fraction) if still else None
+        least = max(20, 4 * reach, 2 * input_window(module))
+        training, validation = whole or hold_out(epochs, fraction, least=least)
         try:
             if (kept := int((validation >= 0).sum())) < FEWEST_HELD_OUT:
                 raise ValueError(f"{kept} time steps are too few to judge by: expected at least {FEWEST_HELD_OUT}")
@@ -271,3 +283,23 @@ def _split(recording: Recording, spaces: Mapping[str, Space], module: torch.nn.M
             )
     pairs = Pairs(spaces, variables, epochs)
     return pairs, epochs, pairs, epochs
+
+
+def still_within_epochs(recording: Recording, spaces: Mapping[str, Space]) -> tuple[str, ...]:
+    """Names of contrastive spaces of which no variable changes within any of several epochs, as labels of trials.
+
+    >>> table = {"cue": [1, 1, 2, 2, 1, 1], "x": range(6)}
+    >>> recording = Recording(np.zeros((6, 2)), table, epochs=[0, 0, 1, 1, 2, 2])
+    >>> from ascribo import Discrete, Follow
+    >>> still_within_epochs(recording, {"cue": Discrete("cue", 1), "x": Follow("x", 1)})
+    ('cue',)
+    """
+    asked = {name: s.variables for name, s in spaces.items() if s.contrastive and s.variables}
+    return tuple(name for name, variables in asked.items() if is_of_trials(recording, variables))
+
+
+def is_of_trials(recording: Recording, variables: Sequence[str]) -> bool:
+    """Whether a recording has several epochs and none of some variables changes within any of them."""
+    runs = np.r_[0, np.cumsum(np.diff(recording.epochs) != 0)]
+    table = recording.variables[list(variables)]
+    return bool(runs[-1] > 0) and not (table.groupby(runs).nunique() > 1).to_numpy().any()

@@ -16,7 +16,7 @@ one that knows of the variables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,6 +136,7 @@ def goodness_of_fit(
     batches: int = 20,
     seed: int = 0,
     temperatures: Sequence[float] = (1.0,),
+    between: Collection[str] = (),
 ) -> Fit:
     """Measure every space of every model on fresh batches of pairs, as a rule of held-out time.
 
@@ -151,6 +152,8 @@ def goodness_of_fit(
         overfitted embedding is right about the direction and wrong about how sure it is: its bits are far below
         zero, and above it once it is shrunk. (Choosing the best flatters a little: an embedding that knows nothing
         ends at or just above 0.)
+    between : names of spaces whose variables do not change within a segment, such as labels of trials. A time step
+        knows others of its own trial by all that moves slowly there, whatever the label: such pairs do not count.
 
     A space that predicts something has no InfoNCE; its bits are the Gaussian information of its prediction,
     -½ log₂(1 - R²) summed over dimensions.
@@ -191,6 +194,8 @@ def goodness_of_fit(
             apart = torch.ones_like(time_steps, dtype=torch.bool)
             if positive is not None:
                 apart = index[b, :, positive] != time_steps
+                if name in between:
+                    apart &= first[index[b, :, positive]] != first[time_steps]
             kept = apart.expand(models, -1)
             count[k].scatter_add_(1, at, kept.double())
             similarity = similarities[name]
@@ -204,7 +209,7 @@ def goodness_of_fit(
                 each = _information(scaled[0], goal)
             else:
                 nats = _infonce(scaled[0], scaled[1], scaled[2], similarity)
-                # of pairs with itself: as at chance
+                # of pairs that do not count: as at chance
                 nats = torch.where(kept.repeat(len(temperatures), 1), nats, chance(batch))
                 each = (chance(batch) - nats) / np.log(2)
             each = each.unflatten(0, (-1, models))

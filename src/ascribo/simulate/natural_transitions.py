@@ -25,10 +25,10 @@ __all__ = ["MaskPairs", "mask_pairs", "read_arrays", "track_transitions"]
 TRACK_NAMES, MASK_NAMES = ("object", "time", "x", "y", "scale"), ("masks", "sequence", "time")
 
 
-def read_arrays(path: str | Path, names: tuple[str, ...] = TRACK_NAMES) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name; pickled contents are refused.
+def read_arrays(path: str | Path, names: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file of tracks or of masks, by name; pickled contents are refused.
 
-    names : that it must have: `TRACK_NAMES` (the default) or `MASK_NAMES`.
+    names : that it must have. None: masks, sequence and time if it has masks, else object, time, x, y and scale.
 
     >>> import tempfile
     >>> tracks = {"object": [0, 0], "time": [0, 1], "x": [0.0, 1.0], "y": [2.0, 3.0], "scale": [1.0, 2.0]}
@@ -40,9 +40,12 @@ def read_arrays(path: str | Path, names: tuple[str, ...] = TRACK_NAMES) -> dict[
     """
     file = Path(path)
     if file.suffix != ".npz":
-        raise ValueError(f"{file.name}: expected an .npz file of plain arrays {', '.join(names)}.")
+        expected = [names] if names else [TRACK_NAMES, MASK_NAMES]
+        said = ", or ".join(", ".join(own) for own in expected)
+        raise ValueError(f"{file.name}: expected an .npz file of plain arrays {said}.")
     try:
         with np.load(file, allow_pickle=False) as content:
+            names = names or (MASK_NAMES if "masks" in content.files else TRACK_NAMES)
             missing = [name for name in names if name not in content.files]
             if missing:
                 raise ValueError(

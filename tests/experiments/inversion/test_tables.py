@@ -85,6 +85,18 @@ def test_each_mixing_counts_once():
     assert affine.conclude({"protocol": {"dim": 10}, "rows": [found]})["summary"]["missed"]  # 0.94, not 0.953
 
 
+@pytest.mark.parametrize("experiment", [affine, permutation])
+def test_verdicts_of_older_rows_are_those_of_the_present_rule(experiment):
+    """Seeds agreed on axes that nothing holds: an earlier rule took that for an answer."""
+    seen = {"shape": "unbounded", "r2": 0.9981, "mcc": 0.9114, "chance": 0.005, "pair_exponent": 1.7151}
+    old = row("a", [0.99], "r2") | row("a", [0.99], "mcc") | {"diagnosis": {**seen, "coordinates": "one by one"}}
+    concluded = experiment.conclude(
+        {"protocol": {"dim": 10}, "rows": [old, row("b", [0.99], "r2") | {"mcc": [0.9]}]}
+    )
+    assert concluded["rows"][0]["diagnosis"] == {**seen, "coordinates": "up to a linear map"}
+    assert "diagnosis" not in concluded["rows"][1] and old["diagnosis"]["coordinates"] == "one by one"
+
+
 def test_verdicts():
     full, short = {"dim": 10}, {"dim": 5}
     rows = [row("a", [0.988], "r2"), row("b", [0.98], "r2"), row("c", [0.98], "r2", matched=False)]
