@@ -6,7 +6,7 @@ from scipy import signal
 from ascribo import Discrete, Follow, Recording, screen
 from ascribo.data.segments import segment_bounds
 from ascribo.screening.features import averages, earlier, normal_scores, standardise
-from ascribo.screening.questions import FAR, HISTORY, Question, Variable, channel_history, path_tells, run_starts
+from ascribo.screening.questions import FAR, HISTORY, Question, Variable, channel_history, run_starts
 from ascribo.screening.variables import make_variable, split_blocks
 
 
@@ -53,24 +53,6 @@ def test_normal_scores_bear_outliers_ties_and_channels_that_never_change():
     assert np.abs(scores[:, 0]).max() < 4 and np.isfinite(scores).all()
     assert len(np.unique(scores[:, 1])) == len(np.unique(channels[:, 1])) and not scores[:, 2].any()
     assert standardise(np.full((4, 1), np.nan)).tolist() == [[0.0]] * 4
-
-
-def test_the_path_of_position_tells_velocity_and_not_the_other_way_round():
-    speed = np.cumsum(np.random.default_rng(0).normal(size=(4_000, 1)), axis=0)
-    speed = speed - np.convolve(speed[:, 0], np.ones(40) / 40, mode="same")[:, None]
-    place = np.cumsum(speed, axis=0)
-    first, last = np.zeros(4_000, int), np.full(4_000, 3_999)
-
-    def variable(values):
-        values = standardise(values)
-        return Variable(values, False, earlier(first, 1), 1, True)
-
-    rows = np.arange(4_000)
-    away = (speed > 0).astype(float)
-    label = Variable(standardise(np.c_[away, 1 - away]), True, earlier(first, 1), 1, True)
-    assert path_tells(variable(speed), variable(place), first, last, rows)
-    assert not path_tells(variable(place), label, first, last, rows)
-    assert not path_tells(variable(place), variable(speed), first, last, rows)
 
 
 def test_fine_functions_tell_products_of_any_two_variables():

@@ -5,7 +5,9 @@ import pytest
 
 from ascribo import Follow, Recording, screen
 from ascribo.metrics import auroc
-from ascribo.screening.velocity import make_velocity, moves_smoothly, velocity_note
+from ascribo.screening.features import earlier, standardise
+from ascribo.screening.questions import Variable
+from ascribo.screening.velocity import make_velocity, moves_smoothly, path_tells, velocity_note
 from ascribo.simulate.navigation import navigation
 
 
@@ -85,3 +87,21 @@ def test_velocity_does_not_cross_an_epoch_s_edge():
 
 def test_the_note_without_scores_beyond():
     assert "called, " not in velocity_note("x", np.ones(3, dtype=bool), np.ones(3), None).text
+
+
+def test_the_path_of_position_tells_velocity_and_not_the_other_way_round():
+    speed = np.cumsum(np.random.default_rng(0).normal(size=(4_000, 1)), axis=0)
+    speed = speed - np.convolve(speed[:, 0], np.ones(40) / 40, mode="same")[:, None]
+    place = np.cumsum(speed, axis=0)
+    first, last = np.zeros(4_000, int), np.full(4_000, 3_999)
+
+    def variable(values):
+        values = standardise(values)
+        return Variable(values, False, earlier(first, 1), 1, True)
+
+    rows = np.arange(4_000)
+    away = (speed > 0).astype(float)
+    label = Variable(standardise(np.c_[away, 1 - away]), True, earlier(first, 1), 1, True)
+    assert path_tells(variable(speed), variable(place), first, last, rows)
+    assert not path_tells(variable(place), label, first, last, rows)
+    assert not path_tells(variable(place), variable(speed), first, last, rows)

@@ -23,6 +23,7 @@ __all__ = [
     "hats",
     "leading_directions",
     "normal_scores",
+    "products",
     "sorted_places",
     "standardise",
     "trend",
@@ -327,3 +328,10 @@ def dummies(values: np.ndarray, most: int) -> np.ndarray:
         rare = values[:, order[most - 1 :]].sum(1, keepdims=True)
         values = np.concatenate([values[:, order[: most - 1]], rare], axis=1)
     return values - values.mean(0)
+
+
+def products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Half of each column of the one times each of the other: (rows, products)."""
+    out = (np.float32(0.5) * left).repeat(right.shape[1], axis=1)
+    out *= np.tile(right, (1, left.shape[1]))
+    return out

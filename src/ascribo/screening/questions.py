@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from ..support.compute import in_threads
-from .features import as_slice, averages, components, earlier, epoch_starts, hats, trend, waves
+from .features import as_slice, averages, components, earlier, epoch_starts, hats, products, trend, waves
 from .regression import Parts, put_together
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "channel_history",
     "choose_lag",
     "epoch_clock",
-    "path_tells",
     "run_starts",
     "whiten",
 ]
@@ -47,8 +46,6 @@ HISTORY_COLUMNS = 96
 AT_ONCE, IN_FEW = 0.4, 0.1
 """A variable changes abruptly if a step has this share of its change over eight, or if nearly all of its change is
 in this share of time steps."""
-PATH_LEAVES, PRESENT_LEAVES = 0.2, 0.5
-"""A variable is the change of another if the other's path leaves less of it, and its present more."""
 DECAY_TIMES = (1.0, 4.0, 15.0)
 """Time steps over which the past of the channels is averaged."""
 COMPONENTS, INTERACTING = 12, 8
@@ -170,7 +167,7 @@ class Variable:
 
     def changing_functions(self, rows: np.ndarray, steps: int, count: int) -> np.ndarray:
         """The same, each times slow cosines of time: of which tuning that changes through the session is made."""
-        return _products(2 * self.fine_functions(rows, count), trend(rows, steps, CHANGES))
+        return products(2 * self.fine_functions(rows, count), trend(rows, steps, CHANGES))
 
 
 def _products_of_hats(values: np.ndarray, knots: list[np.ndarray]) -> np.ndarray:
@@ -185,28 +182,6 @@ def choose_lag(values: np.ndarray, first: np.ndarray) -> int:
         if (values * values[earlier(first, lag)]).sum() <= ALIKE * power:
             return lag
     return LAGS[-1]
-
-
-def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether one variable is a change of another, as velocity is of position, or turning of heading.
-
-    So it is if the other's path around the present tells it, by a regression at some time steps, and the other's
-    present does not. Products of present values with changes are in it too: of an angle's cosine and sine they are
-    its angular velocity.
-    """
-    if other.categorical:
-        return False
-    target, values = own.narrow(8)[rows], other.narrow(8)
-    before = [values[np.maximum(rows - lag, first[rows])] for lag in AROUND]
-    after = [values[np.minimum(rows + lag, last[rows])] for lag in AROUND]
-
-    def left(parts: list[np.ndarray]) -> float:
-        design = np.concatenate([np.ones((len(rows), 1)), *parts], axis=1)
-        error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
-        return float(np.square(error).sum() / max(np.square(target - target.mean(0)).sum(), 1e-12))
-
-    changes = [_products(values[rows], late - early) for early, late in zip(before, after, strict=True)]
-    return left([values[rows], *before, *after, *changes]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
 
 
 def run_starts(values: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -247,11 +222,11 @@ def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: lis
         part = slice(a, a + CHANNELS_AT_ONCE)
         past = averages(scores[:, part], DECAY_TIMES, first).transpose(2, 0, 1)  # (channel, decay time, time)
         now, left = scores[:, part].T, out[:, part].T
-        products = np.empty((len(blocks), len(past), len(DECAY_TIMES) + 1, len(DECAY_TIMES) + 1))
-        for (here, before), own in zip(places, products, strict=True):
+        sums = np.empty((len(blocks), len(past), len(DECAY_TIMES) + 1, len(DECAY_TIMES) + 1))
+        for (here, before), own in zip(places, sums, strict=True):
             some = np.concatenate([past[:, :, before][:, :, ::every], now[:, None, here][:, :, ::every]], axis=1)
             own[:] = some @ some.transpose(0, 2, 1)
-        others = products.sum(0) - products
+        others = sums.sum(0) - sums
         weights = np.linalg.solve(others[:, :, :-1, :-1] + small, others[:, :, :-1, -1:])
         for (here, before), own in zip(places, weights.astype(np.float32).transpose(0, 1, 3, 2), strict=True):
             left[:, here] -= (own @ past[:, :, before])[:, 0]
@@ -289,12 +264,12 @@ class Question:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
             past += [flat, waves(flat, self.count(6), 0.1, 1.5)]
             if self.space.innovation:  # what products with the channels' past, among the features, have of the past
-                given.append(_products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
+                given.append(products(self.space.columns[self._past(rows, 0)], recent[:, :INTERACTING]))
             for other in self.others.values():
                 values = other.columns[rows]
-                given.append(_products(values, recent[:, :INTERACTING]))
+                given.append(products(values, recent[:, :INTERACTING]))
                 joined = np.concatenate([values, recent[:, :6]], axis=1)
-                past.append(_products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
+                past.append(products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
                 past.append(waves(joined, self.count(10), 0.3, 2.0, seed=2))
         return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
 
@@ -393,7 +368,7 @@ class Question:
         if self.others:
             out.append(self._joint_waves(own[rows], rows))
         if self.history is not None:
-            out.append(_products(own[rows], self.history.recent[rows][:, :INTERACTING]))
+            out.append(products(own[rows], self.history.recent[rows][:, :INTERACTING]))
         if self.space.innovation and not self.space.categorical:
             change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
             out.append(np.float32(0.5) * waves(change, self.count(6), 0.5, 3.0))
@@ -410,10 +385,3 @@ def _clock(rows: np.ndarray, start: np.ndarray, count: int) -> np.ndarray:
     since = np.log1p(np.arange(len(start)) - start)
     knots = np.unique(np.quantile(since, np.linspace(0, 1, 2 * count)))
     return hats(since[rows], knots) if len(knots) > 2 else np.zeros((len(rows), 0))
-
-
-def _products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Half of each column of the one times each of the other: (rows, products)."""
-    out = (np.float32(0.5) * left).repeat(right.shape[1], axis=1)
-    out *= np.tile(right, (1, left.shape[1]))
-    return out

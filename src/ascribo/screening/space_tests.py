@@ -39,12 +39,12 @@ from .features import as_slice, components, earlier, normal_scores
 from .late_responses import LATE_RESPONSES, late_lags
 from .levels import level_scores
 from .noise import noise_columns
-from .questions import History, Question, Variable, channel_history, path_tells, whiten
+from .questions import History, Question, Variable, channel_history, whiten
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .slow_responses import slow_question, slower_channels
 from .space_result import SpaceTest, empty_test, space_test
 from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
-from .velocity import make_velocity, moves_smoothly, velocity_note
+from .velocity import make_velocity, moves_smoothly, path_tells, velocity_note
 
 __all__ = ["most_time_steps", "screen_spaces"]
 

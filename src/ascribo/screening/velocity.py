@@ -1,20 +1,44 @@
-"""Variables that move on smoothly have a velocity: do channels carry more of them than that?"""
+"""Changes of variables: which variable is the velocity of another, and do channels carry more of it than that?"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .diagnostics import Note
-from .features import standardise
-from .questions import Variable
+from .features import products, standardise
+from .questions import AROUND, Variable
 from .variables import make_variable
 
-__all__ = ["make_velocity", "moves_smoothly", "velocity_note"]
+__all__ = ["make_velocity", "moves_smoothly", "path_tells", "velocity_note"]
 
+PATH_LEAVES, PRESENT_LEAVES = 0.2, 0.5
+"""A variable is the change of another if the other's path leaves less of it, and its present more."""
 GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
 NOTHING_ELSE = 0.1
 """A channel carries next to nothing but a velocity if less than this share of its score is left beyond that."""
+
+
+def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether one variable is a change of another, as velocity is of position, or turning of heading.
+
+    So it is if the other's path around the present tells it, by a regression at some time steps, and the other's
+    present does not. Products of present values with changes are in it too: of an angle's cosine and sine they are
+    its angular velocity.
+    """
+    if other.categorical:
+        return False
+    target, values = own.narrow(8)[rows], other.narrow(8)
+    before = [values[np.maximum(rows - lag, first[rows])] for lag in AROUND]
+    after = [values[np.minimum(rows + lag, last[rows])] for lag in AROUND]
+
+    def left(parts: list[np.ndarray]) -> float:
+        design = np.concatenate([np.ones((len(rows), 1)), *parts], axis=1)
+        error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+        return float(np.square(error).sum() / max(np.square(target - target.mean(0)).sum(), 1e-12))
+
+    changes = [products(values[rows], late - early) for early, late in zip(before, after, strict=True)]
+    return left([values[rows], *before, *after, *changes]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
 
 
 def moves_smoothly(values: np.ndarray) -> bool:
