@@ -30,7 +30,7 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path, monkeypatch):
         read_json(tmp_path / "none.json")
     file.write_text(json.dumps({"a": "b" * 100}))
     monkeypatch.setattr(sealed_json, "LARGEST", 50)
-    with pytest.raises(ValueError, match="no file of ascribo's is so large"):
+    with pytest.raises(ValueError, match=r"expected .* at most"):
         read_json(file)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="not an ordinary file"):
