@@ -1,8 +1,8 @@
-"""Calls at q = 0.05 by ascribo, beside those of methods in common use: tuning curves, linear models, a decoder.
+"""Calls at q = 0.05 by `screen`, beside those of methods in common use: tuning curves, linear models, a decoder.
 
 Recordings of mixed selectivity (`simulate.mixed`): two observed spaces, "a" and "b", and hidden latents. Every
-method gets the same variables exactly as they are; only ascribo answers for the hidden space, which is therefore
-left out. Seconds are those of one processor thread.
+method gets the same variables exactly as they are, and nothing else. Least squares of changes and a linear model
+with history, the simplest methods that work, are there, too. Seconds are those of one processor thread.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from ascribo import figures
-from ascribo.model.estimator import ContrastiveEmbedding
+from ascribo.screening import screen
 from ascribo.simulate.mixed import mixed
 from ascribo.spaces.kinds.follow import Follow
-from ascribo.spaces.kinds.time import Time
 from ascribo.support.compute import one_thread
 from experiments.shared.rows import Case, Row
 from experiments.shared.runner import Plan, experiment, one_by_one
 from experiments.validation.established_methods import METHODS, score_calls
+from experiments.validation.simple_methods import PEERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +30,8 @@ __all__ = ["CONDITIONS", "FULL", "QUICK", "cases", "compare", "conclude", "draw"
 
 Q = 0.05
 OWN = "ascribo"
+BESIDE = {**METHODS, "least_squares_of_changes": PEERS["changes"], "glm_with_history": PEERS["history"]}
+"""The other methods, by name."""
 PLAIN = {"hidden": 2, "snr": 3.0, "steps": 20_000, "correlation": 0.0, "counts": False}
 CONDITIONS: dict[str, dict[str, Any]] = {
     "independent variables": PLAIN,
@@ -40,31 +41,30 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "correlated (0.6), 4 hidden latents": {**PLAIN, "correlation": 0.6, "hidden": 4},
     "counts": {**PLAIN, "snr": None, "counts": True},
 }
-FULL = {"conditions": CONDITIONS, "data_seeds": range(5), "training": 3_000}
-"""`training` : steps of ascribo's models."""
+FULL = {"conditions": CONDITIONS, "data_seeds": range(5)}
 QUICK = {"data_seeds": range(1)}
 
 
 def cases(plan: Plan) -> list[Case]:
     """A recording for each condition and seed."""
     return [
-        {"condition": name, "data_seed": seed, "training": plan["training"], "data": data}
+        {"condition": name, "data_seed": seed, "data": data}
         for name, data in plan["conditions"].items()
         for seed in plan["data_seeds"]
     ]
 
 
-def compare(condition: str, data_seed: int, training: int, data: dict[str, Any]) -> Row:
+def compare(condition: str, data_seed: int, data: dict[str, Any]) -> Row:
     """All methods on one recording: F1, share of false calls and power over the observed spaces."""
     recording = mixed(seed=30_000 + data_seed, **data)
     spaces = recording.spaces
     truth = recording.truth
     assert truth is not None
     rows = []
-    for name in (OWN, *METHODS):
+    for name in (OWN, *BESIDE):
         began = time.process_time()
         with one_thread():
-            calls = METHODS[name](recording, spaces, Q) if name in METHODS else _ascribo(recording, training)
+            calls = BESIDE[name](recording, spaces, Q) if name in BESIDE else _ascribo(recording)
         spent = time.process_time() - began
         scored = score_calls(calls.loc[calls["space"].isin(list(spaces))], truth)
         last = scored.iloc[-1]  # over the spaces together
@@ -104,14 +104,10 @@ def draw(result: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _ascribo(recording: Any, training: int) -> pd.DataFrame:
-    follow = {name: Follow(tuple(own), dim=len(own)) for name, own in recording.spaces.items()}
-    hidden = recording.latents.shape[1] - sum(len(own) for own in recording.spaces.values())
-    model = ContrastiveEmbedding(
-        {**follow, "rest": Time(hidden)}, seeds=1, steps=training, random_state=0, device="cpu", progress=False
-    )
-    whole = bool((recording.X >= 0).all() and (recording.X == np.round(recording.X)).all())
-    return model.fit(recording).attribute(recording, loss="poisson" if whole else "squared").calls(Q)
+def _ascribo(recording: Any) -> pd.DataFrame:
+    return screen(
+        recording, {name: Follow(tuple(own), dim=len(own)) for name, own in recording.spaces.items()}, Q
+    ).calls
 
 
 def _line(row: Row) -> str:
