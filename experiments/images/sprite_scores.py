@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ def score_encoder(
     rng = np.random.default_rng(seed)
     factors = np.column_stack([rng.integers(size, size=samples) for size in SIZES])
     shown = encode(factors)
-    drawn = {"train": points, "test": points // 2, "batch": pairs, "seed": seed}
+    drawn: dict[str, Any] = {"train": points, "test": points // 2, "batch": pairs, "seed": seed}
     some = slice(0, fitted * 3 // 2)
     return {
         "BetaVAE": metrics.beta_vae_score(encode, SIZES, **drawn),

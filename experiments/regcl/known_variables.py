@@ -162,7 +162,7 @@ def main() -> None:
     if simple:
         result["simple_methods"] = simple
         by = [name for name in ("dim", "snr", "scale", "length") if name in simple[0]]
-        means = pd.DataFrame(simple).groupby([*by, "method"], sort=False, dropna=False)
+        means: Any = pd.DataFrame(simple).groupby([*by, "method"], sort=False, dropna=False)
         print(means[["auroc", "fdp", "power"]].mean().round(4).to_string())
     publish(given.name, given.out, module.conclude(result), module.draw)
 
