@@ -105,8 +105,7 @@ def autoregression(rng: np.random.Generator, steps: int, columns: int, kept: flo
     (np.float64(1.0), np.float64(0.9))
     """
     new = rng.normal(size=(steps + 500, columns))
-    out: Any = lfilter([np.sqrt(1 - kept**2)], [1, -kept], new, axis=0)
-    return out[500:]
+    return np.asarray(lfilter([np.sqrt(1 - kept**2)], [1, -kept], new, axis=0))[500:]
 
 
 def ridge_p(data: Recording, shifts: int) -> float:
