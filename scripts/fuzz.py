@@ -11,7 +11,7 @@ refuse with a ValueError (a FileNotFoundError or ImportError where the file name
 TypeError that ascribo raises itself). All else counts:
 
     error     another exception: a reader that did not foresee the damage
-    hang      more than 5 seconds for one file
+    hang      more than 5 seconds for one file (on Linux those do not count in which others had the processor)
     memory    more than 1 GB for one file
     crash     the process died
     written   something outside the file's own folder was written, or code from a file ran
@@ -21,6 +21,7 @@ The exit status is 0 only if nothing was counted.
 
 import argparse
 import linecache
+import math
 import multiprocessing
 import os
 import resource
@@ -32,6 +33,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -109,15 +112,14 @@ def warm_up(good: list[Case], folder: Path) -> None:
         place = Path(tempfile.mkdtemp(dir=folder / "whole"))
         read(case.reader, case.copied(place)[0])
         shutil.rmtree(place)
-    signal.signal(signal.SIGALRM, _too_long)
 
 
 def outcome_of(case: Case, root: Path) -> tuple[str, str]:
     """What comes of reading, and where an error came from."""
     outcome, why, peak = "fine", "", Peak()
-    signal.alarm(SECONDS)
     try:
-        read(case.reader, root)
+        with limited_time():
+            read(case.reader, root)
     except TimeoutError:
         outcome = "hang"
     except MemoryError:
@@ -125,8 +127,6 @@ def outcome_of(case: Case, root: Path) -> tuple[str, str]:
     except BaseException as error:
         if not is_fine(error):
             outcome, why = "error", traceback.format_exc(limit=-3)
-    finally:
-        signal.alarm(0)
     return ("memory", "") if peak.rise() > BYTES else (outcome, why)
 
 
@@ -152,8 +152,32 @@ def structured(examples: int, seed: int | None = 0, good: list[Case] | None = No
         return done
 
 
-def _too_long(*_) -> None:
-    raise TimeoutError
+@contextmanager
+def limited_time() -> Iterator[None]:
+    """A TimeoutError within the block after 5 seconds, not counting those in which others had the processor."""
+    seen = waited()
+
+    def over(*_: object) -> None:
+        nonlocal seen
+        lost, seen = waited() - seen, waited()
+        if lost < 1:
+            raise TimeoutError
+        signal.alarm(math.ceil(lost))
+
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def waited() -> float:
+    """Seconds in which this process could have run and others had the processor; 0 where no system says so."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def fuzz(files: int, seed: int = 0, jobs: int = 2, keep: int = 5) -> dict:

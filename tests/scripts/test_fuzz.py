@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -139,3 +140,20 @@ def test_the_figures_are_written(fuzz, tmp_path, monkeypatch, capsys):
     assert {"files": 7, "counts": {"fine": 7}, "seed": 3}.items() <= figures.items()
     assert json.loads(capsys.readouterr().out).items() <= figures.items()
     assert figures["code"]["sha256"] and figures["machine"]["python"]
+
+
+def test_a_hang_ends_and_waiting_for_a_processor_is_none(fuzz, monkeypatch):
+    monkeypatch.setattr(fuzz, "SECONDS", 1)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError), fuzz.limited_time():
+        time.sleep(20)
+    with pytest.raises(TimeoutError), fuzz.limited_time():
+        while time.monotonic() < began + 20:
+            pass
+    assert time.monotonic() < began + 15
+    others = iter([0.0, 2.0, 2.0, 2.5, 2.5])  # of the first second, it is said, others had the processor for two
+    monkeypatch.setattr(fuzz, "waited", lambda: next(others))
+    began = time.monotonic()
+    with pytest.raises(TimeoutError), fuzz.limited_time():
+        time.sleep(20)
+    assert 2.5 < time.monotonic() - began < 15

@@ -387,6 +387,8 @@ def _total(each: list[np.ndarray]) -> np.ndarray:
 
 
 def _solve(factor, right: np.ndarray) -> np.ndarray:
+    if not right.size:  # without a history there is nothing to solve, which scipy 1.12 refuses
+        return np.zeros_like(right)
     return linalg.cho_solve(factor, right, check_finite=False)
 
 
