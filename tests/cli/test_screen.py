@@ -26,7 +26,7 @@ def test_it_prints_and_writes_calls(file, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Who carries position? 3 of 6 channels called, at a false discovery rate of 5%" in shown
     row = next(line.split() for line in shown.splitlines() if line.startswith("cell0"))
-    assert 0 < float(row[3]) <= float(row[4]) < 0.05  # p and q as they are, not 0.000
+    assert 0 < float(row[4]) <= float(row[5]) < 0.05  # p and q as they are, not 0.000
     calls = pd.read_csv(out)
     assert calls[calls.called & (calls.space == "position")].channel.tolist() == ["cell0", "cell1", "cell2"]
     assert set(calls.space) == {"position", "side"}

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ascribo.report import Failure, Outcome, write_summary
-from ascribo.report.summary import summarise_runs
+from ascribo.report.summary import Failure, Outcome, summarise_runs, write_summary
 from tests.report.conftest import HOSTILE, SCRIPT, visible_text
 
 

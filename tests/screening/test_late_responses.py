@@ -24,7 +24,7 @@ STEPS = 4_000
 )
 def test_late_channels_are_called_for_what_they_carry(name):
     wrong, right = [], []
-    for seed in range(1):
+    for seed in range(2):
         data = LATE[name](np.random.default_rng([5, seed]))
         recording, spaces, _ = as_recording(data)
         found = asc.screen(recording, spaces)

@@ -19,18 +19,8 @@ Names in it come from data, so they are never trusted: the page is made with aut
 and the page forbids itself to load anything.
 """
 
-from .compare import Run, called_channels, write_comparison
+from .compare import Run, write_comparison
 from .methods_text import fingerprint
-from .summary import Failure, Outcome, write_summary
 from .write import write_report
 
-__all__ = [
-    "Failure",
-    "Outcome",
-    "Run",
-    "called_channels",
-    "fingerprint",
-    "write_comparison",
-    "write_report",
-    "write_summary",
-]
+__all__ = ["Run", "fingerprint", "write_comparison", "write_report"]

@@ -67,7 +67,7 @@ NOTE_TITLES = {
     "slow responses": "some channels respond slowly to {name}",
     "late responses": "some channels respond late to {name}",
     "time in trial": "{name} goes along with the time in the trial",
-    "too quiet": "some channels are nearly silent",
+    "too quiet": "some channels are too quiet to be asked about {name}",
     "too short": "the recording is short for {name}",
     "too slow": "{name} is slow",
     "tuning changes": "tuning to {name} changes in the course of the recording",

@@ -13,7 +13,8 @@ import pandas as pd
 
 from ..attribution.maps import AttributionMaps
 from ..model.loading import load
-from ..report import Failure, Outcome, Run, called_channels, write_comparison, write_summary
+from ..report.compare import Run, called_channels, write_comparison
+from ..report.summary import Failure, Outcome, write_summary
 from .cells import MAP, read_failure, read_record
 
 __all__ = ["Computed", "write_page"]
