@@ -109,8 +109,9 @@ def screen(*, out: str | None, q: float, memory: str | None, progress: bool, **g
         found = screen_recording(recording, spaces, q, memory=memory)
         give_back()
     for space, own in found.calls.groupby("space", sort=False):
-        without = [name for name in ("beyond_velocity",) if name in own and own[name].isna().all()]
-        table: Any = own.sort_values("p", kind="stable").drop(columns=["space", *without])
+        table: Any = own.sort_values("p", kind="stable").drop(columns="space")
+        if "beyond_velocity" in table and table["beyond_velocity"].isna().all():
+            table = table.drop(columns="beyond_velocity")
         number = f"{own['called'].sum()} of {len(own)} channels called, at a false discovery rate of {q:.0%}"
         table["p"], table["q"] = short_rates(table["p"]), short_rates(table["q"])
         table["called"] = ["yes" if called else "no" for called in table["called"]]
