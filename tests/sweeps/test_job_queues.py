@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import ascribo as asc
 
 PAGE = Path(__file__).parents[2] / "docs/cluster.md"
+CTRL_C = signal.getsignal(signal.SIGINT)
 jobqueue = pytest.importorskip(
     "dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'ascribo[cluster]'"
 )
+signal.signal(signal.SIGINT, CTRL_C)  # which the import sets to end the program: other tests press Ctrl-C
 SMALL = {"seeds": 1, "steps": 10, "batch_size": 32, "device": "cpu", "penalty": 0.1}
 SBATCH = """#!/bin/sh
 # A queue of one machine: a job begins at once, as a group of processes.
