@@ -106,7 +106,7 @@ def test_the_code_of_the_page_sweeps_through_slurm(slurm, tmp_path):
         code = code.replace(page, here)
     (tmp_path / "example.py").write_text(code)
     words = [sys.executable, "example.py"]
-    done = subprocess.run(words, env=slurm, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, env=slurm, cwd=tmp_path, capture_output=True, text=True, timeout=400)
     said = done.stdout + done.stderr + "".join(log.read_text() for log in (tmp_path / "queue").glob("*.log"))
     assert done.returncode == 0, said
     found = asc.Sweep(tmp_path / "runs/sweep")
