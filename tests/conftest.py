@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,9 @@ torch.set_num_threads(1)
 # The same examples on every run, and no failures because a machine is busy.
 hypothesis.settings.register_profile("ascribo", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ascribo")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a command that a script started with &
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests press Ctrl-C
 
 
 HERE = Path(__file__).parent
