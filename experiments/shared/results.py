@@ -57,9 +57,16 @@ def code() -> dict[str, str]:
 
 
 def write_json(path: Path, content: Any) -> Path:
-    """Write JSON, all of it or nothing."""
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    return write_atomically(path, lambda temporary: temporary.write_text(text))
+    """Write JSON, all of it or nothing; rows, of which there are many, a line each."""
+    if not (isinstance(content, Mapping) and isinstance(content.get("rows"), list)):
+        text = json.dumps(content, indent=1, allow_nan=False)
+    else:
+        rows = "[\n  " + ",\n  ".join(json.dumps(row, allow_nan=False) for row in content["rows"]) + "\n ]"
+        parts = {
+            key: rows if key == "rows" else json.dumps(content[key], indent=1, allow_nan=False) for key in content
+        }
+        text = "{\n " + ",\n ".join(f"{json.dumps(key)}: {part}" for key, part in parts.items()) + "\n}"
+    return write_atomically(path, lambda temporary: temporary.write_text(text + "\n"))
 
 
 def publish(name: str, out: Path, result: dict[str, Any], draw: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:

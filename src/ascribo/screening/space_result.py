@@ -56,6 +56,7 @@ class SpaceTest:
 
 
 def empty_test(name: str, channels: int, notes: list[Note]) -> SpaceTest:
+    """What is said of a space about which nothing could be asked: NaN for every channel. notes : why."""
     empty = np.full(channels, np.nan)
     at = lambda rows: np.full((len(rows), channels), np.nan)  # noqa: E731
     return SpaceTest(name, "none", empty, empty, empty, empty, empty, None, notes, at)

@@ -3,6 +3,8 @@
 import json
 import platform
 
+import pytest
+
 import ascribo as asc
 from experiments.shared import results
 
@@ -39,3 +41,13 @@ def test_parameters_of_an_estimator_are_fit_for_json():
     found = results.estimator_parameters(model)
     assert found["steps"] == 7 and "spaces" not in found and "progress" not in found
     json.dumps(found, allow_nan=False)
+
+
+def test_rows_are_a_line_each_and_read_back_as_they_were(tmp_path):
+    content = {"a": {"b": [1, None]}, "rows": [{"x": 1.5, "y": [1, 2]}, {"x": "ä\n"}], "z": "last"}
+    text = results.write_json(tmp_path / "a.json", content).read_text()
+    assert json.loads(text) == content and list(json.loads(text)) == ["a", "rows", "z"]
+    assert '  {"x": 1.5, "y": [1, 2]},\n' in text
+    assert json.loads(results.write_json(tmp_path / "b.json", {**content, "rows": []}).read_text())["rows"] == []
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        results.write_json(tmp_path / "c.json", {"rows": [{"x": float("nan")}]})
