@@ -39,6 +39,7 @@ from .fitting import Prepared, finish, make_targets, still_within_epochs
 from .goodness_of_fit import Fit, goodness_of_fit
 from .history import make_history
 from .input_checks import all_text, check_same_channels, check_variables, resolve_spaces
+from .map_warnings import warn_about
 from .memory_needs import check_attribution, check_score, check_transform, within_memory
 from .number_of_seeds import describe_batch, describe_spent, train_seeds
 from .parameters import ContrastiveEstimator
@@ -373,15 +374,7 @@ class ContrastiveEmbedding(Reported, TransformerMixin, ContrastiveEstimator):
                 progress=self.progress,
             )
             maps = maps.with_units(recording.units)
-        for name, why in maps.refused.items():
-            warnings.warn(f"space {name!r} has no map: {why}", stacklevel=3)
-        if maps.rank_deficient > 0.5:
-            warnings.warn(
-                f"{method}: {maps.rank_deficient:.0%} of the samples were left out of the map: their Jacobian has "
-                "no inverse, because an output is at its limit or the recording has fewer dimensions. "
-                "method='generative_gradient' uses all samples.",
-                stacklevel=3,
-            )
+        warn_about(maps, getattr(self, "spent_", None))
         return maps
 
     def save(self, folder: str | Path) -> Path:
