@@ -163,7 +163,7 @@ def train_models(
             return _images(grid, data, first), (first - middle) / spread
         return _images(grid, data, first), _images(grid, data, second)
 
-    common: dict[str, Any] = {"similarity": Lp(exponent), "supervised": supervised, "device": where}
+    common: dict[str, Any] = {"similarity": Lp(exponent), "supervised": supervised, "device": where, "half": True}
     training: dict[str, Any] = {"batch_size": batch_size, "learning_rate": RATE}
     start: dict[str, Tensor] = {}
     if not supervised:
