@@ -111,9 +111,11 @@ def test_the_past_of_what_changes_abruptly_is_conditioned_on_step_by_step():
     )
     (values, now, changes) = question._history_of(made["pulses"], rows)
     own = made["pulses"].columns[:, 0]
-    np.testing.assert_array_equal(values[:, HISTORY.index(7)], own[rows - 7])
+    np.testing.assert_array_equal(values[:, HISTORY.index((7, 7))], own[rows - 7])
     np.testing.assert_array_equal(now[:, 0], np.abs(own[rows] - own[rows - 1]))
-    np.testing.assert_array_equal(changes[:, HISTORY.index(24)], np.abs(own[rows - 24] - own[rows - 25]))
+    np.testing.assert_array_equal(changes[:, HISTORY.index((9, 9))], np.abs(own[rows - 9] - own[rows - 10]))
+    far = own[rows[:, None] - np.arange(37, 49)]
+    np.testing.assert_allclose(values[:, HISTORY.index((37, 48))], far.mean(1), rtol=1e-5)
     assert question._history_of(made["walk"], rows) == []
 
 

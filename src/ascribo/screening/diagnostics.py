@@ -24,6 +24,7 @@ __all__ = [
     "Note",
     "cut_off",
     "explained_by",
+    "held_steps",
     "hidden_components",
     "lost_steps",
     "moves_with_hidden",
@@ -54,6 +55,9 @@ CHANGED = 0.01
 """p, over all channels, below which tuning is said to change through the session."""
 LEAP = 5.0
 """Usual changes by which a variable leaps when it is lost."""
+HELD, FEWEST_HELD, LEAP_ON = 3, 5, 2.0
+"""Time steps for which a value is held at least, times that this happens, and usual changes by which the variable
+leaps when it goes on."""
 A_CHANGE = (
     "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
     "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
@@ -245,6 +249,37 @@ def lost_steps(values: np.ndarray) -> np.ndarray:
         if len(into) and np.nanmedian(change[into]) > LEAP * usual:
             lost |= there
     return lost
+
+
+def held_steps(values: np.ndarray) -> np.ndarray:
+    """Time steps at which a tracker seems to have lost its object and reports the last value that it had: (time,).
+
+    So it seems if values that otherwise come once stay the same for a few steps, and the variable leaps when it goes
+    on: what had stood still goes on by its usual change. values : (time, k), NaN where missing.
+
+    >>> walk = np.cumsum(np.random.default_rng(0).normal(size=1000))
+    >>> walk[np.arange(1000) % 50 > 29] = np.repeat(walk[29::50], 20)
+    >>> held_steps(walk[:, None]).sum(), held_steps(np.repeat(walk[::50], 50)[:, None]).sum()
+    (np.int64(400), np.int64(0))
+    """
+    held = np.zeros(len(values), dtype=bool)
+    for column in values.T:
+        change = np.diff(column)
+        same = np.r_[False, change == 0]
+        edges = np.diff(np.r_[False, same, False].astype(int))
+        begin, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        long = end - begin >= HELD
+        begin, end = begin[long], end[long]
+        ended = end < len(column)
+        moves = np.abs(change[np.isfinite(change) & (change != 0)])
+        if ended.sum() < FEWEST_HELD or len(moves) < len(column) / 2:
+            continue
+        leaps = np.abs(column[end[ended]] - column[end[ended] - 1])
+        if np.nanmedian(leaps) > LEAP_ON * np.median(moves):
+            steps = np.zeros(len(column) + 1, int)
+            steps[begin], steps[end] = 1, -1
+            held |= np.cumsum(steps)[:-1] > 0
+    return held
 
 
 def note_functions(

@@ -39,8 +39,8 @@ ALIKE = 0.9
 """Autocorrelation down to which the past may fall: what is beyond is new enough to be asked about."""
 AROUND = (1, 2, 4, 8)
 """Time steps before and after, at which other variables are conditioned on."""
-HISTORY = (*range(1, 21), 24, 28, 32)
-"""Time steps before, at which other variables that change abruptly are conditioned on."""
+HISTORY = (*((lag, lag) for lag in range(1, 21)), (21, 24), (25, 29), (30, 36), (37, 48))
+"""Time steps before, from and to, over which the means of other variables that change abruptly are conditioned on."""
 HISTORY_COLUMNS = 96
 """Columns of that for each such variable, at most."""
 AT_ONCE, IN_FEW = 0.4, 0.1
@@ -302,6 +302,8 @@ class Question:
                 given.append(each.columns[before].reshape(len(rows), -1))
                 joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(16), 0.5, 4.0))
+            if not (self.space.categorical or self.space.seldom):
+                given.append(self._waves_of_change(rows)[0])
         return given + self._clocks(rows)
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
@@ -315,10 +317,14 @@ class Question:
         it changes abruptly."""
         if not other.abrupt:
             return []
-        lags = np.array(HISTORY[: max(1, self.count(HISTORY_COLUMNS) // (2 * other.columns.shape[1]))])
-        values, before = (other.columns[self._within_epoch(rows, -lags - more)] for more in (0, 1))
-        now = np.abs(other.columns[rows] - other.columns[self._before(rows, 1)])
-        return [values.reshape(len(rows), -1), now, np.abs(values - before).reshape(len(rows), -1)]
+        pieces = HISTORY[: max(1, self.count(HISTORY_COLUMNS) // (2 * other.columns.shape[1]))]
+        lags = -np.arange(pieces[-1][1] + 2)
+        values = other.columns[self._within_epoch(rows, lags)]  # (rows, lag, column)
+        changes = np.abs(values[:, :-1] - values[:, 1:])
+        starts = [a for a, _ in pieces]
+        size = np.array([b + 1 - a for a, b in pieces], np.float32)[:, None]
+        told = [np.add.reduceat(each, starts, axis=1) / size for each in (values[:, :-1], changes)]
+        return [told[0].reshape(len(rows), -1), changes[:, 0], told[1].reshape(len(rows), -1)]
 
     def _joint_waves(self, own: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Waves of values (rows, k) of the space and those of all other spaces together."""
@@ -370,9 +376,19 @@ class Question:
         if self.history is not None:
             out.append(products(own[rows], self.history.recent[rows][:, :INTERACTING]))
         if self.space.innovation and not self.space.categorical:
-            change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
-            out.append(np.float32(0.5) * waves(change, self.count(6), 0.5, 3.0))
+            out.append(self._waves_of_change(rows)[1])
         return out
+
+    def _waves_of_change(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines and sines of how the space's variables have changed since their past, (rows, waves) each.
+
+        Cosines say how far it moved, sines which way. Something hidden, such as arousal, may scale how far an
+        animal moves, and channels that carry it would be called for the variable; so cosines are conditioned on.
+        """
+        own = self.space.columns
+        change = (own[rows] - own[self.space.past[rows]]) / USUAL_CHANGE
+        both = np.float32(0.5) * waves(change, self.count(6), 0.5, 3.0)
+        return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
 
 
 def epoch_clock(rows: np.ndarray, first: np.ndarray, count: int) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..spaces.base import Space
 from ..support.compute import in_threads
-from .diagnostics import Note, cut_off, lost_steps
+from .diagnostics import Note, cut_off, held_steps, lost_steps
 from .features import dummies, earlier, epoch_starts, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
 from .questions import FAR, Question, Variable, choose_lag, run_starts
@@ -67,6 +67,15 @@ def make_variables(
             )
             notes.append(Note(name, "lost at times", text))
             there = there & ~lost
+            known &= there
+        if not labels and (held := held_steps(np.where(there[:, None], own, np.nan))).any():
+            text = (
+                f"it stays at one value again and again, in {held.mean():.0%} of time steps, and leaps when it goes "
+                "on: it seems to have been lost then and its last value repeated, and these time steps were left "
+                "out. Set the value to NaN where it is not known."
+            )
+            notes.append(Note(name, "lost at times", text))
+            there = there & ~held
             known &= there
         if not labels and (share := max(cut_off(column) for column in own[there].T)):
             text = (
