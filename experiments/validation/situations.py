@@ -46,6 +46,7 @@ from experiments.validation.situations_events import EVENTS
 from experiments.validation.situations_further import FURTHER
 from experiments.validation.situations_history import HISTORIES
 from experiments.validation.situations_late import LATE
+from experiments.validation.situations_states import STATES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["ALL", "FULL", "QUICK", "as_recording", "cases", "conclude", "draw", "measure", "run", "tables"]
 
 LEVEL = 0.05
-ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE, **EVENTS, **HISTORIES}
+ALL = {**SITUATIONS, **FURTHER, **BLIND, **LATE, **EVENTS, **HISTORIES, **STATES}
 FULL = {"situations": [*ALL], "recordings": 20, "defaults": 1, "nulls": 5, "stream": 2028}
 QUICK = {"recordings": 3, "defaults": 0}
 WARNINGS = (
@@ -65,6 +66,9 @@ WARNINGS = (
     "lost at times",
     "one thing twice",
     "another cut off",
+    "measured coarsely",
+    "measured seldom",
+    "trials not given",
 )
 """Notes that say that calls may be those of something else."""
 UNANSWERABLE = (
@@ -74,6 +78,8 @@ UNANSWERABLE = (
     "two noisy trackers of one thing",
     "position and heading in a box",
     "a is cut off at one SD, b moves with it (0.7)",
+    "a is rounded to nine values, correlation 0.7",
+    "a is measured every ten steps, correlation 0.7",
 )
 """Situations in which no test of the data can tell: there a warning in 95% of recordings is enough."""
 LABELS = {

@@ -116,6 +116,7 @@ FACTS = {
     "alignment_reference True": (lambda f: f.update(alignment_reference=True), "alignment_reference"),
     "channels of numbers": (lambda f: f.update(channels=[1, 2, 3, 4]), "channels"),
     "features none": (lambda f: f.update(features=0), "channels"),
+    "features beyond": (lambda f: f.update(features=2**70, channel_names=None, feature_names=None), "features"),
     "names too few": (lambda f: f.update(channel_names=["a"]), "channel_names"),
     "another dim": (lambda f: f["spaces"]["items"][0][1].update(dim=2), "do not fit the architecture"),
     "no spaces": (lambda f: f["spaces"].update(items=[]), "spaces"),

@@ -5,8 +5,9 @@ from scipy import signal
 
 from ascribo import Discrete, Follow, Recording, screen
 from ascribo.data.segments import segment_bounds
+from ascribo.screening.channel_past import channel_history
 from ascribo.screening.features import averages, earlier, normal_scores, standardise
-from ascribo.screening.questions import FAR, HISTORY, Question, Variable, channel_history, run_starts
+from ascribo.screening.questions import FAR, HISTORY, Question, Variable, run_starts
 from ascribo.screening.variables import make_variable, split_blocks
 
 

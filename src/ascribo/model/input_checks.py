@@ -210,18 +210,17 @@ def check_same_channels(model: Any, X: Any, y: Any = None) -> Recording:
     if isinstance(X, np.ndarray) or (frame and (all_text(X.columns) or not recording.named_channels)):
         # scikit-learn's words for names that are missing, other ones, or in another order
         validate_data(model, X=X, reset=False, skip_check_array=True)  # type: ignore[arg-type]
-    names = recording.channel_names
-    fitted = model.channel_names_ or [str(k) for k in range(model.n_features_in_)]
+    names, number = recording.channel_names, model.n_features_in_
+    fitted = model.channel_names_ or [str(k) for k in range(number)]
     labelled = recording.labelled_channels and _fitted_to_labels(model)
     if names != fitted and (labelled or set(names) == set(fitted)):
         raise ValueError(
             f"the channels are {names[:4]}..., the model was fitted to {fitted[:4]}...: pass the same channels "
             "in the same order (recording.take_channels does both)."
         )
-    if recording.X.shape[1] != model.n_features_in_:
+    if len(names) != number:
         raise ValueError(
-            f"X has {recording.X.shape[1]} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input."
+            f"X has {len(names)} features, but {type(model).__name__} is expecting {number} features as input."
         )
     if len(model.kept_channels_) < model.n_features_in_:
         recording = recording.take_channels([recording.channel_names[k] for k in model.kept_channels_])

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 AGAIN = "Fit and save the model again."
+MOST_CHANNELS = 10**6
 SINGLE, EITHER = (torch.float32,), (torch.float32, torch.float64)
 TEXTS = list[str]
 
@@ -192,6 +193,8 @@ def check_types(folder: str | Path, facts: Mapping[str, Any]) -> None:
     """Refuse facts of a model of one recording that are of another type than they must be, each by itself: it needs
     no class that they name."""
     _check_types(folder, facts, TYPES)
+    if facts["features"] > MOST_CHANNELS:  # all of them are listed by name
+        raise ValueError(f"{folder} is damaged: features is {facts['features']}; no recording has so many. {AGAIN}")
     fit = facts["goodness_of_fit"]
     _check_types(folder, fit, {**dict.fromkeys(fit, list), **GOODNESS}, "goodness_of_fit.")
     if facts.get("spent"):

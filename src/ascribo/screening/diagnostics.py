@@ -16,9 +16,12 @@ __all__ = [
     "A_CHANGE",
     "FUNCTION",
     "HIDDEN_COMPANY",
+    "MEASURED_COARSELY",
+    "MEASURED_SELDOM",
     "SLOW_RESPONSES",
     "TIME_IN_TRIAL",
     "TOO_QUIET",
+    "TRIALS_NOT_GIVEN",
     "TUNING_CHANGES",
     "Hidden",
     "Note",
@@ -26,9 +29,11 @@ __all__ = [
     "explained_by",
     "held_steps",
     "hidden_components",
+    "is_coarse",
     "lost_steps",
     "moves_with_hidden",
     "note_functions",
+    "regular_length",
     "table_of_functions",
     "tuning_changes",
 ]
@@ -55,6 +60,10 @@ CHANGED = 0.01
 """p, over all channels, below which tuning is said to change through the session."""
 LEAP = 5.0
 """Usual changes by which a variable leaps when it is lost."""
+COARSE, MOSTLY = 30, 0.9
+"""Values of a variable that was rounded, at most, and the share of its moves that go to the next, at least."""
+FEWEST_STRETCHES, ALIKE = 10, 0.25
+"""Stretches of one value that are looked at, at least, and the share of them that must be the shortest."""
 HELD, FEWEST_HELD, LEAP_ON = 3, 5, 2.0
 """Time steps for which a value is held at least, times that this happens, and usual changes by which the variable
 leaps when it goes on."""
@@ -65,6 +74,20 @@ A_CHANGE = (
 TIME_IN_TRIAL = (
     "the time since the start of an epoch tells most of it: whatever is locked to that start goes along with it, "
     "and channels that carry that are called for it. Vary it from epoch to epoch."
+)
+TRIALS_NOT_GIVEN = (
+    "it changes every {length} time steps or a multiple of them, as what is set for each trial does, but no trials "
+    "were given: what channels do in each trial can then be taken for what another variable of the trials says. "
+    "Pass the number of the trial of each time step as `epochs`."
+)
+MEASURED_SELDOM = (
+    "it seems to have been measured every {length} time steps and {how}: what it was at the others is not known, "
+    "and channels that carry it may be called for another variable that moves with it. Average the recording over "
+    "{length} time steps."
+)
+MEASURED_COARSELY = (
+    "it was rounded to few values, and moves with {other!r}: what lies between them is not known, and channels "
+    "that carry it may be called for {other!r}. Measure it more finely."
 )
 HIDDEN_COMPANY = (
     "something hidden that channels carry seems to move with it: channels that carry the hidden thing alone may be "
@@ -254,8 +277,8 @@ def lost_steps(values: np.ndarray) -> np.ndarray:
 def held_steps(values: np.ndarray) -> np.ndarray:
     """Time steps at which a tracker seems to have lost its object and reports the last value that it had: (time,).
 
-    So it seems if values that otherwise come once stay the same for a few steps, and the variable leaps when it goes
-    on: what had stood still goes on by its usual change. values : (time, k), NaN where missing.
+    So it seems if values that otherwise come once stay the same for a few steps, and the variable leaps when it
+    goes on: what had stood still goes on by its usual change. values : (time, k), NaN where missing.
 
     >>> walk = np.cumsum(np.random.default_rng(0).normal(size=1000))
     >>> walk[np.arange(1000) % 50 > 29] = np.repeat(walk[29::50], 20)
@@ -272,7 +295,10 @@ def held_steps(values: np.ndarray) -> np.ndarray:
         begin, end = begin[long], end[long]
         ended = end < len(column)
         moves = np.abs(change[np.isfinite(change) & (change != 0)])
-        if ended.sum() < FEWEST_HELD or len(moves) < len(column) / 2:
+        different = len(
+            np.unique(column[begin])
+        )  # one and the same value, as at the end of a scale, is no last one
+        if ended.sum() < FEWEST_HELD or len(moves) < len(column) / 2 or different < len(begin) / 2:
             continue
         leaps = np.abs(column[end[ended]] - column[end[ended] - 1])
         if np.nanmedian(leaps) > LEAP_ON * np.median(moves):
@@ -280,6 +306,41 @@ def held_steps(values: np.ndarray) -> np.ndarray:
             steps[begin], steps[end] = 1, -1
             held |= np.cumsum(steps)[:-1] > 0
     return held
+
+
+def is_coarse(values: np.ndarray) -> bool:
+    """Whether a variable (time, k) seems to be something smooth that was rounded to few values: it goes from each
+    to those next to it.
+
+    >>> walk = np.cumsum(np.random.default_rng(0).normal(size=1000))[:, None]
+    >>> is_coarse(np.round(walk / 5)), is_coarse(walk), is_coarse(np.random.default_rng(0).integers(0, 9, (99, 1)))
+    (True, False, False)
+    """
+    for column in values.T:
+        different, place = np.unique(column, return_inverse=True)
+        moves = np.abs(np.diff(place))
+        if len(different) <= COARSE and np.mean(moves[moves > 0] == 1) > MOSTLY:
+            return True
+    return False
+
+
+def regular_length(begin: np.ndarray, end: int) -> int:
+    """The time steps that a variable keeps a value for, or a multiple of them, if there is such a number; else 0.
+
+    Some keep it for just so long, others for twice as long or more: so it is with what is set for each trial or
+    measured now and then, where the next value may be the same. begin : first steps of its stretches of one value.
+
+    >>> regular_length(np.array([0, 50, 100, 200, 250, 350, 400, 450, 500, 600]), 700)
+    50
+    >>> regular_length(np.array([0, 50, 110, 200, 250, 350, 400, 450, 500, 600]), 700)
+    0
+    """
+    lasts = np.diff(begin)[1:]  # the first may have begun before the recording
+    if len(lasts) + 2 < FEWEST_STRETCHES or not len(lasts):
+        return 0
+    length = int(np.gcd.reduce(lasts))
+    alike = np.mean(lasts == length)
+    return length if 1 < length == lasts.min() and alike >= ALIKE and end - begin[-1] <= lasts.max() else 0
 
 
 def note_functions(

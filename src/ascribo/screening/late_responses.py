@@ -8,6 +8,7 @@ ago is asked about, with the values then among the features; and other spaces ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
@@ -15,7 +16,7 @@ from scipy import special
 from .features import trend
 from .questions import Variable, epoch_clock
 
-__all__ = ["LATE_RESPONSES", "late_lags"]
+__all__ = ["LATE_RESPONSES", "early_leads", "late_lags"]
 
 LAGS = (2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 27, 32)
 """Lags, in time steps, that are looked at."""
@@ -74,6 +75,17 @@ def late_lags(
     if _p(together[k]) * len(LAGS) < SURE and _p(_together(gain_over_earlier(k)[:, some])) < SURE:
         return (LAGS[k],), int(np.count_nonzero(some))
     return (), 0
+
+
+def early_leads(
+    variable: Variable, scores: np.ndarray, last: np.ndarray, rows: np.ndarray
+) -> tuple[tuple[int, ...], int]:
+    """The same for channels that run ahead of a variable, as of one whose tracker lags behind: how many time steps
+    later it is what they tell of now, and the number of these channels. last : the last step of each step's epoch.
+    """
+    end = len(last) - 1  # looked at backwards in time, they respond late
+    backwards = replace(variable, values=variable.values[::-1], _visited={}, _knots_by_number={})
+    return late_lags(backwards, scores[::-1], end - last[::-1], end - rows[::-1])
 
 
 def _errors(

@@ -16,19 +16,16 @@ from itertools import combinations
 
 import numpy as np
 
-from ..support.compute import in_threads
-from .features import as_slice, averages, components, earlier, epoch_starts, hats, products, trend, waves
+from .channel_past import ENOUGH, History
+from .features import as_slice, earlier, epoch_starts, hats, products, trend, waves
 from .regression import Parts, put_together
 
 __all__ = [
-    "History",
     "Question",
     "Variable",
-    "channel_history",
     "choose_lag",
     "epoch_clock",
     "run_starts",
-    "whiten",
 ]
 
 LAGS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45)
@@ -40,19 +37,16 @@ ALIKE = 0.9
 AROUND = (1, 2, 4, 8)
 """Time steps before and after, at which other variables are conditioned on."""
 HISTORY = (*((lag, lag) for lag in range(1, 21)), (21, 24), (25, 29), (30, 36), (37, 48))
-"""Time steps before, from and to, over which the means of other variables that change abruptly are conditioned on."""
+"""Time steps before, from and to: means over them of other variables that change abruptly are conditioned on."""
 HISTORY_COLUMNS = 96
 """Columns of that for each such variable, at most."""
 AT_ONCE, IN_FEW = 0.4, 0.1
 """A variable changes abruptly if a step has this share of its change over eight, or if nearly all of its change is
 in this share of time steps."""
-DECAY_TIMES = (1.0, 4.0, 15.0)
-"""Time steps over which the past of the channels is averaged."""
-COMPONENTS, INTERACTING = 12, 8
-"""Principal components of the channels whose past is conditioned on, and those in products with variables."""
+INTERACTING = 8
+"""Principal components of the channels whose past is in products with variables."""
 USUAL_CHANGE = np.float32(np.sqrt(2 * (1 - ALIKE)))
 """Standard deviation of the change over the lag, of a variable of variance one."""
-CHANNELS_AT_ONCE = 16
 MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
 CLOCK_LEAVES = 0.2
@@ -61,8 +55,6 @@ CHANGES = 4
 """Slow cosines of time, of which changes of tuning through the session are made."""
 MOST_PAIRED = 4
 """Variables of a space, any two of which are looked at together."""
-ENOUGH = 8_000
-"""Time steps from which on the number of features is not limited; shorter recordings have fewer."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,8 @@ class Variable:
     seldom : True if it stands still most of the time. path : False: as another space than the one asked about, only
     its present is conditioned on, since its path tells that one. wanders : True if channels' tuning to it changes
     through the session: as another space, its functions are conditioned on as they change. late : time steps after
-    which channels respond to it, see `late_responses`; `past` lies before them.
+    which channels respond to it, see `late_responses`; `past` lies before them. early : time steps by which they
+    run ahead of it; as another space, its values then are conditioned on.
     """
 
     values: np.ndarray
@@ -85,6 +78,7 @@ class Variable:
     path: bool = True
     wanders: bool = False
     late: tuple[int, ...] = ()
+    early: tuple[int, ...] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     _knots_by_number: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -191,51 +185,6 @@ def run_starts(values: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class History:
-    """The channels' past: averages of their principal components, (time, component, decay time)."""
-
-    averages: np.ndarray
-
-    @property
-    def recent(self) -> np.ndarray:
-        """(time, component): what products with variables are made of."""
-        return self.averages[:, :, 1]
-
-
-def channel_history(
-    scores: np.ndarray, first: np.ndarray, index: np.ndarray, view: np.ndarray | None = None
-) -> History:
-    """The past of the channels at the time steps `index`, by principal components or by a view (time, k)."""
-    if view is None:
-        view = components(scores, max(3, round(COMPONENTS * min(1, len(first) / ENOUGH))))
-    return History(np.ascontiguousarray(averages(view, DECAY_TIMES, first)[:, index].transpose(1, 2, 0)))
-
-
-def whiten(scores: np.ndarray, first: np.ndarray, index: np.ndarray, blocks: list[np.ndarray]) -> np.ndarray:
-    """The channels less what their own past says, by fits to the other blocks: (time, channel) float32."""
-    out = scores.copy(order="K")
-    every = max(1, len(scores) // ENOUGH)  # some time steps are enough for three weights
-    small = 1e-3 * len(scores) / every * np.eye(len(DECAY_TIMES))
-    places = [(as_slice(rows), as_slice(index[rows])) for rows in blocks]
-
-    def fit(a: int) -> None:
-        part = slice(a, a + CHANNELS_AT_ONCE)
-        past = averages(scores[:, part], DECAY_TIMES, first).transpose(2, 0, 1)  # (channel, decay time, time)
-        now, left = scores[:, part].T, out[:, part].T
-        sums = np.empty((len(blocks), len(past), len(DECAY_TIMES) + 1, len(DECAY_TIMES) + 1))
-        for (here, before), own in zip(places, sums, strict=True):
-            some = np.concatenate([past[:, :, before][:, :, ::every], now[:, None, here][:, :, ::every]], axis=1)
-            own[:] = some @ some.transpose(0, 2, 1)
-        others = sums.sum(0) - sums
-        weights = np.linalg.solve(others[:, :, :-1, :-1] + small, others[:, :, :-1, -1:])
-        for (here, before), own in zip(places, weights.astype(np.float32).transpose(0, 1, 3, 2), strict=True):
-            left[:, here] -= (own @ past[:, :, before])[:, 0]
-
-    in_threads(fit, range(0, scores.shape[1], CHANNELS_AT_ONCE))
-    return out
-
-
-@dataclass(frozen=True)
 class Question:
     """One space's question. `parts(rows)` gives the features at some time steps.
 
@@ -309,8 +258,11 @@ class Question:
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Functions of another space's values at present, and when channels respond to them."""
         changing = [other.changing_functions(rows, len(self.first), self.count(6))] if other.wanders else []
-        late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
-        return [other.fine_functions(rows, self.count(24)), *changing, *late]
+        moments = [self._before(rows, lag) for lag in other.late] + [
+            self._after(rows, lead) for lead in other.early
+        ]
+        at_others = [other.fine_functions(index, self.count(16)) for index in moments]
+        return [other.fine_functions(rows, self.count(24)), *changing, *at_others]
 
     def _history_of(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Values of another space's variable at each of the steps before, and how much it had just changed then, if
@@ -346,10 +298,27 @@ class Question:
         """What a response may be locked to that is not about the values: the start of each step's run of equal
         values, where they change seldom, and of its epoch, where there are many."""
         many = len(epoch_starts(self.first)) >= MANY and not self.is_time_in_epoch
-        return [run_starts(self.space.values, self.first)] * self.space.seldom + [self.first] * many
+        held = run_starts(self.space.values, self.first) if self._any_change is None else self._any_change
+        return [held] * self.space.seldom + [self.first] * many
+
+    @cached_property
+    def _any_change(self) -> np.ndarray | None:
+        """The start of the stretch that each step belongs to in which none of the variables changes that stand
+        still most of the time, this one and others: it marks trials that no single one of them does. None if there
+        is one such variable only."""
+        held = [other.values for other in self.others.values() if other.seldom]
+        if not (self.space.seldom and held):
+            return None
+        return run_starts(np.concatenate([self.space.values, *held], axis=1), self.first)
 
     def _clocks(self, rows: np.ndarray) -> list[np.ndarray]:
-        return [_clock(rows, start, self.count(24)) for start in self._starts]
+        """Functions of the time since what a response may be locked to; since any change, one for each value of the
+        other variables that stand still: a response in each trial is theirs."""
+        out = [_clock(rows, start, self.count(24)) for start in self._starts]
+        if self._any_change is not None:
+            since = _clock(rows, self._any_change, self.count(10))
+            out += [products(2 * other.columns[rows], since) for other in self.others.values() if other.seldom]
+        return out
 
     def _within_epoch(self, rows: np.ndarray, shifts: np.ndarray) -> np.ndarray:
         """The time steps so much later than each, or the edge of its epoch: (rows, shifts)."""

@@ -19,10 +19,12 @@ from ..data.segments import segment_bounds
 from ..data.standardised_channels import limit_time_steps
 from ..spaces.base import Space
 from ..support.compute import in_threads, one_blas_thread, side_by_side
+from .channel_past import History, channel_history, whiten
 from .diagnostics import (
     A_CHANGE,
     FUNCTION,
     HIDDEN_COMPANY,
+    MEASURED_COARSELY,
     SLOW_RESPONSES,
     TIME_IN_TRIAL,
     TOO_QUIET,
@@ -30,16 +32,17 @@ from .diagnostics import (
     Hidden,
     Note,
     hidden_components,
+    is_coarse,
     moves_with_hidden,
     note_functions,
     table_of_functions,
     tuning_changes,
 )
 from .features import as_slice, components, earlier, normal_scores
-from .late_responses import LATE_RESPONSES, late_lags
+from .late_responses import LATE_RESPONSES, early_leads, late_lags
 from .levels import level_scores
 from .noise import noise_columns
-from .questions import History, Question, Variable, channel_history, whiten
+from .questions import Question, Variable
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .slow_responses import slow_question, slower_channels
 from .space_result import SpaceTest, empty_test, space_test
@@ -52,6 +55,8 @@ AHEAD, REACH = 0.02, 10
 """Share of an innovation that the channels' past may tell; beyond it channels may lead by `REACH` steps."""
 CERTAIN = 4.0
 """Standard errors by which the channels' past must tell it."""
+RELATED = 0.1
+"""Share of a space that another must tell for it to matter whether channels run ahead of it."""
 LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable is the change of another."""
 MOST_TIME_STEPS, RUNS = 100_000, 40
@@ -176,6 +181,11 @@ class _Everything:
             text = LATE_RESPONSES.format(found=channels, longest=lags[-1])
             notes.append(Note(name, "late responses", text))
         self.variables |= {name: replace(self.variables[name], wanders=True) for name in changed}
+        for name, leads in self._early(few, scores).items():
+            self.variables[name] = replace(self.variables[name], early=leads)
+        for name, each in self.variables.items():
+            if not each.categorical and (others := self._related(name)) and is_coarse(each.values):
+                notes.append(Note(name, "measured coarsely", MEASURED_COARSELY.format(other=others[0])))
         return notes + [Note(name, "tuning changes", TUNING_CHANGES) for name in changed]
 
     def _late(self, few: np.ndarray, scores: np.ndarray) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -186,6 +196,20 @@ class _Everything:
             return {}
         found = in_threads(lambda name: late_lags(self.variables[name], scores, self.first, few), asked)
         return {name: each for name, each in zip(asked, found, strict=True) if each[0]}
+
+    def _related(self, name: str) -> list[str]:
+        """Spaces of which it tells something, or that tell something of it."""
+        pairs = [pair for pair, share in self.functions.items() if share > RELATED and name in pair]
+        return list(dict.fromkeys(other for pair in pairs for other in pair if other != name))
+
+    def _early(self, few: np.ndarray, scores: np.ndarray) -> dict[str, tuple[int, ...]]:
+        """Time steps by which channels run ahead of a variable that tells something of another space."""
+        asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
+        asked = [name for name in asked if self._related(name)]
+        if self.known.sum() < FEWEST * SHORTEST:
+            return {}
+        found = in_threads(lambda name: early_leads(self.variables[name], scores, self.last, few)[0], asked)
+        return {name: leads for name, leads in zip(asked, found, strict=True) if leads}
 
     def _changed(self, few: np.ndarray, scores: np.ndarray) -> list[str]:
         """Variables that channels' tuning to changes through the session."""

@@ -10,10 +10,18 @@ import pandas as pd
 
 from ..spaces.base import Space
 from ..support.compute import in_threads
-from .diagnostics import Note, cut_off, held_steps, lost_steps
+from .diagnostics import (
+    MEASURED_SELDOM,
+    TRIALS_NOT_GIVEN,
+    Note,
+    cut_off,
+    held_steps,
+    lost_steps,
+    regular_length,
+)
 from .features import dummies, earlier, epoch_starts, fill_missing, standardise
 from .measurement_error import measurement_noise, smooth_jointly
-from .questions import FAR, Question, Variable, choose_lag, run_starts
+from .questions import FAR, MANY, Question, Variable, choose_lag, run_starts
 from .regression import Parts, block_sums, put_together, residual_products
 
 __all__ = ["FEWEST", "SHORTEST", "make_variable", "make_variables", "split_blocks", "too_slow"]
@@ -40,6 +48,8 @@ EVENT, EVENTS = 2, 0.3
 from which on it is a series of events: every other stretch is."""
 LOOKED_AT = 5_000
 """Time steps from which it is judged whether a variable has an innovation."""
+SHORT_TRIAL = 5
+"""Time steps that a trial lasts at least."""
 LABELS = 40
 FEW_VALUES = 5
 """Values up to which a variable is taken for labels: as numbers, events that are rare lie many standard deviations
@@ -70,9 +80,9 @@ def make_variables(
             known &= there
         if not labels and (held := held_steps(np.where(there[:, None], own, np.nan))).any():
             text = (
-                f"it stays at one value again and again, in {held.mean():.0%} of time steps, and leaps when it goes "
-                "on: it seems to have been lost then and its last value repeated, and these time steps were left "
-                "out. Set the value to NaN where it is not known."
+                f"it stays at one value again and again, in {held.mean():.0%} of time steps, and leaps when it "
+                "goes on: it seems to have been lost then and its last value repeated, and these time steps were "
+                "left out. Set the value to NaN where it is not known."
             )
             notes.append(Note(name, "lost at times", text))
             there = there & ~held
@@ -99,6 +109,8 @@ def make_variables(
         values[name] = dummies(own, LABELS) if labels else own
     starts = {name: run_starts(own, first) for name, own in values.items()}
     seldom = {name: changes_seldom(each) for name, each in starts.items()}
+    for name, own in values.items():
+        notes += note_regularity(name, own, starts[name], seldom[name] or categorical[name], first)
     smooth = [name for name in values if not categorical[name] and not seldom[name]]
     if smooth:
         together = np.concatenate([values[name] for name in smooth], axis=1)
@@ -120,6 +132,29 @@ def make_variables(
         return make_variable(values[name], categorical[name], seldom[name], first, known)
 
     return dict(zip(values, in_threads(make, values), strict=True))
+
+
+def note_regularity(
+    name: str, values: np.ndarray, starts: np.ndarray, seldom: bool, first: np.ndarray
+) -> list[Note]:
+    """A note if a variable changes every so many time steps, as by trials that were not given, or if it was
+    measured every so many.
+
+    starts : (time,), the first step of each step's run of equal values. seldom : it stands still most of the time.
+    """
+    length = regular_length(epoch_starts(starts), len(starts))
+    if seldom:
+        trials = length >= SHORT_TRIAL and len(epoch_starts(first)) < MANY
+        return [Note(name, "trials not given", TRIALS_NOT_GIVEN.format(length=length))] if trials else []
+    how = "kept until the next"
+    if not length and len(values) > 1:
+        slope = np.diff(values, axis=0)
+        turns = np.abs(np.diff(slope, axis=0)).max(1) > 1e-6 * np.abs(slope).max()
+        length, how = (
+            regular_length(np.flatnonzero(np.r_[True, turns]), len(turns)),
+            "put on straight lines between",
+        )
+    return [Note(name, "measured seldom", MEASURED_SELDOM.format(length=length, how=how))] if length else []
 
 
 def changes_seldom(starts: np.ndarray) -> bool:

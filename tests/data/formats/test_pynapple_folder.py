@@ -76,3 +76,6 @@ def test_a_damaged_file_is_named(folder, tmp_path):
     np.savez(tmp_path / "units.npz", **{**whole, "index": whole["index"][:5]})
     with pytest.raises(ValueError, match=r"units\.npz cannot be read; it may be damaged"):
         asc.read(tmp_path, bin_size=0.1)
+    np.savez(tmp_path / "units.npz", **{**whole, "t": whole["t"].view("V8")})
+    with pytest.raises(ValueError, match=r"units\.npz: t holds no numbers \(\|V8\)"):
+        asc.read(tmp_path, bin_size=0.1)

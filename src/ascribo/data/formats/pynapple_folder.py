@@ -25,6 +25,8 @@ NEEDED = {
     "IntervalSet": ("start", "end"),
 }
 """Arrays that the file of each kind holds. Names of columns and metadata are Python objects, and are never read."""
+NUMBERS = ("t", "d", "start", "end", "index", "keys")
+"""Those of them that are numbers."""
 
 
 def read_pynapple_folder(
@@ -54,6 +56,9 @@ def read_pynapple_folder(
     for file in sorted(Path(path).glob("*.npz")):
         with _refuse_damaged(file):
             found = load_npz(file)
+            for name in (name for name in NUMBERS if name in found):
+                if found[name].dtype.kind not in "biuf":
+                    raise FileContentError(f"{file.name}: {name} holds no numbers ({found[name].dtype}).")
         kind = str(found["type"].ravel()[0]) if "type" in found and found["type"].size else ""
         if kind in NEEDED and set(NEEDED[kind]) <= set(found):
             kinds[file.stem], contents[file.stem] = kind, found
