@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from .channel_past import ENOUGH, History
-from .features import as_slice, earlier, epoch_starts, hats, products, trend, waves
+from .features import as_slice, averages, earlier, epoch_starts, hats, products, trend, waves
 from .regression import Parts, put_together
 
 __all__ = [
@@ -51,6 +51,8 @@ MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
 CLOCK_LEAVES = 0.2
 """Share of a variable that the time since an epoch's start leaves, below which it is that time, more or less."""
+OUTLASTING = (5.0, 20.0)
+"""Time steps over which functions of variables that channels respond to late are averaged."""
 CHANGES = 4
 """Slow cosines of time, of which changes of tuning through the session are made."""
 MOST_PAIRED = 4
@@ -80,6 +82,7 @@ class Variable:
     late: tuple[int, ...] = ()
     early: tuple[int, ...] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    _averages: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     _knots_by_number: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
@@ -132,6 +135,12 @@ class Variable:
         if self.categorical:
             return own
         return np.concatenate([own, waves(own, count, 0.5, high)], axis=1, dtype=np.float32)
+
+    def past_averages(self, first: np.ndarray) -> np.ndarray:
+        """Exponential averages of functions of the values up to each time step: (decay time, time, columns)."""
+        if "averages" not in self._averages:
+            self._averages["averages"] = averages(self.functions(np.arange(len(first)), 4, 3.0), OUTLASTING, first)
+        return self._averages["averages"]
 
     def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Features that any function of the values is made of, as far as possible.
@@ -258,11 +267,11 @@ class Question:
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Functions of another space's values at present, and when channels respond to them."""
         changing = [other.changing_functions(rows, len(self.first), self.count(6))] if other.wanders else []
-        moments = [self._before(rows, lag) for lag in other.late] + [
-            self._after(rows, lead) for lead in other.early
-        ]
-        at_others = [other.fine_functions(index, self.count(16)) for index in moments]
-        return [other.fine_functions(rows, self.count(24)), *changing, *at_others]
+        late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
+        early = [other.fine_functions(self._after(rows, lead), self.count(16)) for lead in other.early]
+        if other.late:  # and what outlasts it
+            late += [each[rows] for each in other.past_averages(self.first)]
+        return [other.fine_functions(rows, self.count(24)), *changing, *late, *early]
 
     def _history_of(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
         """Values of another space's variable at each of the steps before, and how much it had just changed then, if

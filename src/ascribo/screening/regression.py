@@ -232,14 +232,15 @@ class Residuals:
 
     by_block : (block, f, channel), in each block the products of the features' residuals with the channels'; over
     all time they are their sum. whitening : for each of `SMOOTHNESS`, (f, f), to make the features' residuals of
-    variance about one. of_channels : (p, channel), weights of the channels' fits. of_features : for each class its
-    channels and weights (p, f) of the features' fits. noise : for each class. explained : (channel,), variance of
-    the channels, of 1, that their fits tell, less what so many weights tell by chance. squares : (block, channel),
-    of what is left of the channels.
+    variance about one. variances : for each, (f,), the variance that they have then. of_channels : (p, channel),
+    weights of the channels' fits. of_features : for each class its channels and weights (p, f) of the features'
+    fits. noise : for each class. explained : (channel,), variance of the channels, of 1, that their fits tell,
+    less what so many weights tell by chance. squares : (block, channel), of what is left of the channels.
     """
 
     by_block: np.ndarray
     whitening: list[np.ndarray]
+    variances: list[np.ndarray]
     of_channels: np.ndarray
     of_features: list[tuple[np.ndarray, np.ndarray]]
     noise: list[FittedNoise]
@@ -284,7 +285,8 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
     rf = _penalty(sums, penalties.of_features)[:, None] * wf  # which is zf - zz @ wf
     variance, direction = np.linalg.eigh((ff - wf.T @ (zf + rf)) / sums.steps)
     variance = np.maximum(variance, 0)
-    whitening = [direction / np.sqrt(variance + share * variance[-1] + 1e-12) for share in SMOOTHNESS]
+    heights = [variance + share * variance[-1] + 1e-12 for share in SMOOTHNESS]
+    whitening, variances = [direction / np.sqrt(each) for each in heights], [variance / each for each in heights]
     random = direction.T @ np.random.default_rng(0).standard_normal((len(ff), MIXTURES))  # whatever the signs
     mix = np.concatenate([each @ random for each in whitening], axis=1, dtype=np.float32)  # (f, mixture)
     turn = np.concatenate(whitening, axis=1, dtype=np.float32)
@@ -302,7 +304,9 @@ def fit_residuals(sums: Sums, penalties: Penalties) -> Residuals:
         for k, mine in enumerate(classes.values())
     ]
     left = squares.sum(0) / max(sums.steps - len(zz), 0.2 * sums.steps)
-    return Residuals(by_block, whitening, of_channels, of_features, fitted, np.clip(1 - left, 0, 1), squares)
+    return Residuals(
+        by_block, whitening, variances, of_channels, of_features, fitted, np.clip(1 - left, 0, 1), squares
+    )
 
 
 def _fit_noise(

@@ -205,7 +205,7 @@ class _Everything:
     def _early(self, few: np.ndarray, scores: np.ndarray) -> dict[str, tuple[int, ...]]:
         """Time steps by which channels run ahead of a variable that tells something of another space."""
         asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
-        asked = [name for name in asked if self._related(name)]
+        asked = asked if len(self.variables) > 1 else []
         if self.known.sum() < FEWEST * SHORTEST:
             return {}
         found = in_threads(lambda name: early_leads(self.variables[name], scores, self.last, few)[0], asked)
