@@ -73,7 +73,6 @@ WARNINGS = (
 """Notes that say that calls may be those of something else."""
 UNANSWERABLE = (
     "hidden latent moves with a (0.5)",
-    "velocity of a is hidden",
     "a follows a hidden latent",
     "two noisy trackers of one thing",
     "position and heading in a box",

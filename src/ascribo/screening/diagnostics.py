@@ -62,7 +62,7 @@ LEAP = 5.0
 """Usual changes by which a variable leaps when it is lost."""
 COARSE, MOSTLY = 30, 0.9
 """Values of a variable that was rounded, at most, and the share of its moves that go to the next, at least."""
-FEWEST_STRETCHES, ALIKE = 10, 0.25
+FEWEST_STRETCHES, ALIKE = 10, 0.1
 """Stretches of one value that are looked at, at least, and the share of them that must be the shortest."""
 HELD, FEWEST_HELD, LEAP_ON = 3, 5, 2.0
 """Time steps for which a value is held at least, times that this happens, and usual changes by which the variable
@@ -324,15 +324,15 @@ def is_coarse(values: np.ndarray) -> bool:
     return False
 
 
-def regular_length(begin: np.ndarray, end: int) -> int:
+def regular_length(begin: np.ndarray) -> int:
     """The time steps that a variable keeps a value for, or a multiple of them, if there is such a number; else 0.
 
     Some keep it for just so long, others for twice as long or more: so it is with what is set for each trial or
     measured now and then, where the next value may be the same. begin : first steps of its stretches of one value.
 
-    >>> regular_length(np.array([0, 50, 100, 200, 250, 350, 400, 450, 500, 600]), 700)
+    >>> regular_length(np.array([0, 50, 100, 200, 250, 350, 400, 450, 500, 600]))
     50
-    >>> regular_length(np.array([0, 50, 110, 200, 250, 350, 400, 450, 500, 600]), 700)
+    >>> regular_length(np.array([0, 50, 110, 200, 250, 350, 400, 450, 500, 600]))
     0
     """
     lasts = np.diff(begin)[1:]  # the first may have begun before the recording
@@ -340,7 +340,7 @@ def regular_length(begin: np.ndarray, end: int) -> int:
         return 0
     length = int(np.gcd.reduce(lasts))
     alike = np.mean(lasts == length)
-    return length if 1 < length == lasts.min() and alike >= ALIKE and end - begin[-1] <= lasts.max() else 0
+    return length if 1 < length == lasts.min() and alike >= ALIKE else 0
 
 
 def note_functions(

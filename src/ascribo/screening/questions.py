@@ -269,7 +269,7 @@ class Question:
         changing = [other.changing_functions(rows, len(self.first), self.count(6))] if other.wanders else []
         late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
         early = [other.fine_functions(self._after(rows, lead), self.count(16)) for lead in other.early]
-        if other.late:  # and what outlasts it
+        if other.late and not other.abrupt:  # and what outlasts it
             late += [each[rows] for each in other.past_averages(self.first)]
         return [other.fine_functions(rows, self.count(24)), *changing, *late, *early]
 

@@ -142,7 +142,7 @@ def note_regularity(
 
     starts : (time,), the first step of each step's run of equal values. seldom : it stands still most of the time.
     """
-    length = regular_length(epoch_starts(starts), len(starts))
+    length = regular_length(epoch_starts(starts))
     if seldom:
         trials = length >= SHORT_TRIAL and len(epoch_starts(first)) < MANY
         return [Note(name, "trials not given", TRIALS_NOT_GIVEN.format(length=length))] if trials else []
@@ -151,7 +151,7 @@ def note_regularity(
         slope = np.diff(values, axis=0)
         turns = np.abs(np.diff(slope, axis=0)).max(1) > 1e-6 * np.abs(slope).max()
         length, how = (
-            regular_length(np.flatnonzero(np.r_[True, turns]), len(turns)),
+            regular_length(np.flatnonzero(np.r_[True, turns])),
             "put on straight lines between",
         )
     return [Note(name, "measured seldom", MEASURED_SELDOM.format(length=length, how=how))] if length else []
