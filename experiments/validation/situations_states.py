@@ -2,7 +2,7 @@
 
 Somebody else, who knew what the library promises and nothing of how it goes about it, wrote 150 generators. In some
 of them channels were called for variables whose moves a state scales that these channels carry (rates of 0.11 and
-0.38; the generators of `situations_data` have a state that no channel carries), or for one that goes with a variable
+0.38; those of `situations_data` have a state that no channel carries), or for one that goes with a variable
 that a tracker lost and held (0.20), reported late (0.16), rounded (0.10) or measured now and then (0.19), that dips
 after events whose responses come late (0.25), or that says what was chosen in the trial before (0.51). These
 generators were written afterwards, when what can be mended had been.
