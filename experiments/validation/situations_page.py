@@ -18,6 +18,7 @@ from experiments.validation.situations_events import EVENTS
 from experiments.validation.situations_further import FURTHER
 from experiments.validation.situations_history import HISTORIES
 from experiments.validation.situations_late import LATE
+from experiments.validation.situations_states import STATES
 
 __all__ = ["PAGE", "RESULT", "main", "with_tables"]
 
@@ -30,6 +31,7 @@ SETS = {
     "LATE": LATE,
     "EVENTS": EVENTS,
     "HISTORIES": HISTORIES,
+    "STATES": STATES,
 }
 HEAD = (
     "| situation | FDR [95% interval] | power | GLM | changes | GLM with history | warned |\n"

@@ -127,7 +127,8 @@ def conclude(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _part(**case: Any) -> Row:
+def measure(**case: Any) -> Row:
+    """One part of the experiment."""
     began = time.monotonic()
     found = {"shifts": _shifts, "calls": _calls, "decoding": _decoding, "screen": _screen}[case["part"]](case)
     return {**case, **found, "seconds": round(time.monotonic() - began, 1)}
@@ -348,7 +349,7 @@ def _line(row: Row) -> str:
 run = experiment(
     *("track", FULL, QUICK),
     cases=cases,
-    rows=one_by_one(_part, _line),
+    rows=one_by_one(measure, _line),
     conclude=conclude,
     draw=draw,
     protocol=lambda plan: {"treatment": str(_treatment()), "spaces": {k: repr(v) for k, v in spaces().items()}},
