@@ -11,12 +11,11 @@ they were.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 from pathlib import Path
 from typing import Any
 
-from experiments import EXPERIMENTS
+from experiments import find
 from experiments.shared.results import code, machine, publish
 
 __all__ = ["NAMES", "main", "measure_again"]
@@ -26,7 +25,7 @@ NAMES = ("track", "reaching", "grid-cells")
 
 def measure_again(name: str, parts: list[str], folder: Path) -> dict[str, Any]:
     """The result of an experiment in a folder with these parts measured anew; it is written there."""
-    module: Any = importlib.import_module(f"experiments.{EXPERIMENTS[name].module}")
+    module: Any = find(name)
     result = json.loads((folder / f"{name}.json").read_text())
     cases = module.cases(result["protocol"])
     there = sorted({case["part"] for case in cases})
@@ -49,8 +48,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="+", help="the parts to measure again")
     parser.add_argument("--out", type=Path, default=Path("results"), help="the folder of the results")
     given = parser.parse_args()
-    module: Any = importlib.import_module(f"experiments.{EXPERIMENTS[given.name].module}")
-    for title, table in module.tables(measure_again(given.name, given.parts, given.out)).items():
+    for title, table in find(given.name).tables(measure_again(given.name, given.parts, given.out)).items():
         print(f"{title}\n{table.to_string(index=False)}\n")
 
 

@@ -4,8 +4,9 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from experiments.validation import parts_again
 from matplotlib.figure import Figure
+
+from experiments.validation import parts_again
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def folder(tmp_path, monkeypatch):
         conclude=lambda result: {**result, "new": sum(row["value"] == "new" for row in result["rows"])},
         draw=lambda result: Figure().subplots(),
     )
-    monkeypatch.setattr(parts_again.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr(parts_again, "find", lambda name: module)
     rows = [{"part": "slow", "value": "old"}, *({"part": "fast", "shift": 9, "value": "old"} for _ in range(2))]
     old = {"experiment": "track", "protocol": {"shifts": [1, 2]}, "code": {"sha256": "before"}, "rows": rows}
     (tmp_path / "track.json").write_text(json.dumps(old))
