@@ -24,29 +24,24 @@ from .diagnostics import (
     A_CHANGE,
     FUNCTION,
     HIDDEN_COMPANY,
-    MEASURED_COARSELY,
     SLOW_RESPONSES,
     TIME_IN_TRIAL,
     TOO_QUIET,
-    TUNING_CHANGES,
     Hidden,
     Note,
     hidden_components,
-    is_coarse,
     moves_with_hidden,
     note_functions,
-    table_of_functions,
-    tuning_changes,
 )
-from .features import as_slice, components, earlier, normal_scores
-from .late_responses import LATE_RESPONSES, early_leads, late_lags
+from .features import as_slice, components, normal_scores
+from .first_look import LOOKED_AT, first_look
 from .levels import level_scores
 from .noise import noise_columns
 from .questions import Question, Variable
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .slow_responses import slow_question, slower_channels
 from .space_result import SpaceTest, empty_test, space_test
-from .variables import FEWEST, SHORTEST, make_variables, split_blocks, too_slow
+from .variables import make_variables, split_blocks, too_slow
 from .velocity import make_velocity, moves_smoothly, path_tells, velocity_note
 
 __all__ = ["most_time_steps", "screen_spaces"]
@@ -55,10 +50,6 @@ AHEAD, REACH = 0.02, 10
 """Share of an innovation that the channels' past may tell; beyond it channels may lead by `REACH` steps."""
 CERTAIN = 4.0
 """Standard errors by which the channels' past must tell it."""
-RELATED = 0.1
-"""Share of a space that another must tell for it to matter whether channels run ahead of it."""
-LOOKED_AT = 5_000
-"""Time steps from which it is judged whether a variable is the change of another."""
 MOST_TIME_STEPS, RUNS = 100_000, 40
 """Time steps that are used, at most: of longer recordings so many runs, evenly spaced."""
 FLIPS = 8_000
@@ -160,69 +151,14 @@ class _Everything:
     lock: RLock = field(default_factory=RLock)
 
     def look(self) -> list[Note]:
-        """Look at the variables before anything is asked: which tell which others, which of them channels respond
-        to late, and to which channels' tuning changes through the session."""
-        known = {name: each.values[self.known] for name, each in self.variables.items()}
-        few = np.flatnonzero(self.known)
-        few = few[:: max(1, len(few) // LOOKED_AT)]
-        scores = np.ascontiguousarray(self.scores[few])
-        self.functions, self.noise, late, changed = side_by_side(
-            lambda: table_of_functions(known),
+        """Look at the variables before anything is asked."""
+        seen, self.noise = side_by_side(
+            lambda: first_look(self.variables, self.known, self.first, self.last, self.scores),
             lambda: noise_columns(len(self.first)),
-            lambda: self._late(few, scores),
-            lambda: self._changed(few, scores),
         )
+        self.variables, self.functions = seen.variables, seen.functions
         self.scores_known = self.scores if self.known.all() else self.scores[self.known]
-        notes = []
-        for name, (lags, channels) in late.items():  # what is new in them is new since before then
-            own = self.variables[name]
-            lag = own.lag + lags[-1]
-            self.variables[name] = replace(own, past=earlier(self.first, lag), lag=lag, late=lags)
-            text = LATE_RESPONSES.format(found=channels, longest=lags[-1])
-            notes.append(Note(name, "late responses", text))
-        self.variables |= {name: replace(self.variables[name], wanders=True) for name in changed}
-        for name, leads in self._early(few, scores).items():
-            self.variables[name] = replace(self.variables[name], early=leads)
-        for name, each in self.variables.items():
-            if not each.categorical and (others := self._related(name)) and is_coarse(each.values):
-                notes.append(Note(name, "measured coarsely", MEASURED_COARSELY.format(other=others[0])))
-        return notes + [Note(name, "tuning changes", TUNING_CHANGES) for name in changed]
-
-    def _late(self, few: np.ndarray, scores: np.ndarray) -> dict[str, tuple[tuple[int, ...], int]]:
-        """Lags at which channels respond to a variable, and how many do, where they respond late. few : some time
-        steps. scores : there, (n, channel)."""
-        asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
-        if self.known.sum() < FEWEST * SHORTEST:
-            return {}
-        found = in_threads(lambda name: late_lags(self.variables[name], scores, self.first, few), asked)
-        return {name: each for name, each in zip(asked, found, strict=True) if each[0]}
-
-    def _related(self, name: str) -> list[str]:
-        """Spaces of which it tells something, or that tell something of it."""
-        pairs = [pair for pair, share in self.functions.items() if share > RELATED and name in pair]
-        return list(dict.fromkeys(other for pair in pairs for other in pair if other != name))
-
-    def _early(self, few: np.ndarray, scores: np.ndarray) -> dict[str, tuple[int, ...]]:
-        """Time steps by which channels run ahead of a variable that tells something of another space."""
-        asked = [name for name, each in self.variables.items() if each.innovation and not each.seldom]
-        asked = asked if len(self.variables) > 1 else []
-        if self.known.sum() < FEWEST * SHORTEST:
-            return {}
-        found = in_threads(lambda name: early_leads(self.variables[name], scores, self.last, few)[0], asked)
-        return {name: leads for name, leads in zip(asked, found, strict=True) if leads}
-
-    def _changed(self, few: np.ndarray, scores: np.ndarray) -> list[str]:
-        """Variables that channels' tuning to changes through the session."""
-        asked = [name for name, each in self.variables.items() if not each.categorical]
-        if len(self.variables) < 2 or len(few) < FEWEST * SHORTEST:  # there is nothing to condition on
-            return []
-
-        def changes(name: str) -> bool:
-            variable, steps = self.variables[name], len(self.first)
-            functions = variable.fine_functions(few, 4), variable.changing_functions(few, steps, 4)
-            return tuning_changes(*functions, scores, few)
-
-        return [name for name, changed in zip(asked, in_threads(changes, asked), strict=True) if changed]
+        return seen.notes
 
     def remember(self, names: list[str], chosen: np.ndarray) -> None:
         """Work out what spaces share, while all cores are free for it."""
