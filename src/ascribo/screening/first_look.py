@@ -65,10 +65,15 @@ def first_look(
         own = variables[name]
         return tuning_changes(own.fine_functions(few, 4), own.changing_functions(few, len(first), 4), some, few)
 
+    def ahead(name: str) -> tuple[tuple[int, ...], int]:
+        return early_leads(variables[name], some[::2], last, few[::2])
+
     functions, late, early, changed = side_by_side(
         lambda: table_of_functions(values),
         lambda: _of_each(lambda name: late_lags(variables[name], some, first, few), timed),
-        lambda: _of_each(lambda name: early_leads(variables[name], some, last, few), () if alone else timed),
+        lambda: _of_each(
+            lambda name: early_leads(variables[name], some[::2], last, few[::2]), () if alone else timed
+        ),
         lambda: _of_each(changes, tuned),
     )
     out, notes = dict(variables), []
