@@ -16,6 +16,7 @@ __all__ = [
     "A_CHANGE",
     "FUNCTION",
     "HIDDEN_COMPANY",
+    "ITS_CHANGE",
     "MEASURED_COARSELY",
     "MEASURED_SELDOM",
     "SLOW_RESPONSES",
@@ -70,6 +71,11 @@ leaps when it goes on."""
 A_CHANGE = (
     "it is a change of {other!r}, whose path around the present tells it: only the present of {other!r} was "
     "conditioned on. Channels that carry {other!r} some time before or after may be called for it."
+)
+ITS_CHANGE = (
+    "the path of {other!r} around the present tells what is new in it, as that of its change does: only the "
+    "present of {other!r} was conditioned on. Channels that carry {other!r} some time before or after may be "
+    "called for it."
 )
 TIME_IN_TRIAL = (
     "the time since the start of an epoch tells most of it: whatever is locked to that start goes along with it, "

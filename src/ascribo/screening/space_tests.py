@@ -24,6 +24,7 @@ from .diagnostics import (
     A_CHANGE,
     FUNCTION,
     HIDDEN_COMPANY,
+    ITS_CHANGE,
     SLOW_RESPONSES,
     TIME_IN_TRIAL,
     TOO_QUIET,
@@ -42,7 +43,7 @@ from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties
 from .slow_responses import slow_question, slower_channels
 from .space_result import SpaceTest, empty_test, space_test
 from .variables import make_variables, split_blocks, too_slow
-from .velocity import make_velocity, moves_smoothly, path_tells, velocity_note
+from .velocity import make_velocity, moves_smoothly, path_adds_up_to, path_tells, velocity_note
 
 __all__ = ["most_time_steps", "screen_spaces"]
 
@@ -201,6 +202,9 @@ class _Everything:
             if path_tells(variable, each, self.first, self.last, few):
                 others[other] = replace(each, path=False)
                 notes.append(Note(name, "a change", A_CHANGE.format(other=other)))
+            elif variable.innovation and path_adds_up_to(variable, each, self.first, self.last, few):
+                others[other] = replace(each, path=False, late=(), early=())
+                notes.append(Note(name, "a change", ITS_CHANGE.format(other=other)))
         question, left = self._residuals(name, others, same, blocks, notes)
         if question.is_time_in_epoch:
             notes.append(Note(name, "time in trial", TIME_IN_TRIAL))

@@ -9,10 +9,12 @@ from .features import products, standardise
 from .questions import AROUND, Variable
 from .variables import make_variable
 
-__all__ = ["make_velocity", "moves_smoothly", "path_tells", "velocity_note"]
+__all__ = ["make_velocity", "moves_smoothly", "path_adds_up_to", "path_tells", "velocity_note"]
 
 PATH_LEAVES, PRESENT_LEAVES = 0.2, 0.5
 """A variable is the change of another if the other's path leaves less of it, and its present more."""
+SUM_LEAVES = 0.5
+"""Another variable's path tells what is new in one if it leaves less of it."""
 GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
 NOTHING_ELSE = 0.1
@@ -39,6 +41,20 @@ def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarr
 
     changes = [products(values[rows], late - early) for early, late in zip(before, after, strict=True)]
     return left([values[rows], *before, *after, *changes]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
+
+
+def path_adds_up_to(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether another variable's path around the present tells what is new in one, as that of its velocity does if
+    the past lies but a few time steps back: nothing would be left to ask about."""
+    if other.categorical:
+        return False
+    target = (own.narrow(8) - own.narrow(8)[own.past])[rows]
+    values = other.narrow(8)
+    moments = [rows, *(np.maximum(rows - lag, first[rows]) for lag in AROUND)]
+    moments += [np.minimum(rows + lag, last[rows]) for lag in AROUND]
+    design = np.concatenate([np.ones((len(rows), 1)), *(values[moment] for moment in moments)], axis=1)
+    error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+    return bool(np.square(error).sum() < SUM_LEAVES * np.square(target - target.mean(0)).sum())
 
 
 def moves_smoothly(values: np.ndarray) -> bool:
