@@ -7,7 +7,8 @@ from ascribo import Follow, Recording, screen
 from ascribo.metrics import auroc
 from ascribo.screening.features import earlier, standardise
 from ascribo.screening.questions import Variable
-from ascribo.screening.velocity import make_velocity, moves_smoothly, path_tells, velocity_note
+from ascribo.screening.variables import make_variable
+from ascribo.screening.velocity import make_velocity, moves_smoothly, path_adds_up_to, path_tells, velocity_note
 from ascribo.simulate.navigation import navigation
 
 
@@ -105,3 +106,25 @@ def test_the_path_of_position_tells_velocity_and_not_the_other_way_round():
     assert path_tells(variable(speed), variable(place), first, last, rows)
     assert not path_tells(variable(place), label, first, last, rows)
     assert not path_tells(variable(place), variable(speed), first, last, rows)
+
+
+def test_a_path_adds_up_to_a_position_and_not_to_what_goes_along_with_it():
+    rng = np.random.default_rng(0)
+    steps = 6_000
+    velocity = np.zeros(steps)
+    for t in range(1, steps):
+        velocity[t] = 0.8 * velocity[t - 1] + rng.standard_normal()
+    position = np.zeros(steps)
+    for t in range(1, steps):  # drawn to the middle, so that it is not slow
+        position[t] = 0.95 * position[t - 1] + velocity[t]
+    beside = 0.85 * position / position.std() + 0.5 * np.cumsum(rng.standard_normal(steps)) / 40
+    first, last, known = np.zeros(steps, int), np.full(steps, steps - 1), np.ones(steps, bool)
+    made = {
+        name: make_variable(standardise(own[:, None]), False, False, first, known)
+        for name, own in {"position": position, "velocity": velocity, "beside": beside}.items()
+    }
+    rows = np.arange(steps)
+    adds_up = lambda own, other: path_adds_up_to(made[own], made[other], first, last, rows)  # noqa: E731
+    assert adds_up("position", "velocity")
+    assert not adds_up("position", "beside") and not adds_up("beside", "position")
+    assert not adds_up("velocity", "beside")

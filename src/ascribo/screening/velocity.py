@@ -33,28 +33,30 @@ def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarr
     target, values = own.narrow(8)[rows], other.narrow(8)
     before = [values[np.maximum(rows - lag, first[rows])] for lag in AROUND]
     after = [values[np.minimum(rows + lag, last[rows])] for lag in AROUND]
-
-    def left(parts: list[np.ndarray]) -> float:
-        design = np.concatenate([np.ones((len(rows), 1)), *parts], axis=1)
-        error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
-        return float(np.square(error).sum() / max(np.square(target - target.mean(0)).sum(), 1e-12))
-
     changes = [products(values[rows], late - early) for early, late in zip(before, after, strict=True)]
-    return left([values[rows], *before, *after, *changes]) < PATH_LEAVES and left([values[rows]]) > PRESENT_LEAVES
+    path, present = _left(target, [values[rows], *before, *after, *changes]), _left(target, [values[rows]])
+    return path < PATH_LEAVES and present > PRESENT_LEAVES
 
 
 def path_adds_up_to(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
     """Whether another variable's path around the present tells what is new in one, as that of its velocity does if
-    the past lies but a few time steps back: nothing would be left to ask about."""
+    the past lies but a few time steps back: nothing would be left to ask about. What merely goes along with it
+    changes as it does; a velocity's own change says little."""
     if other.categorical:
         return False
-    target = (own.narrow(8) - own.narrow(8)[own.past])[rows]
-    values = other.narrow(8)
+    values, past = other.narrow(8), own.past[rows]
+    target = own.narrow(8)[rows] - own.narrow(8)[past]
     moments = [rows, *(np.maximum(rows - lag, first[rows]) for lag in AROUND)]
     moments += [np.minimum(rows + lag, last[rows]) for lag in AROUND]
-    design = np.concatenate([np.ones((len(rows), 1)), *(values[moment] for moment in moments)], axis=1)
+    path = _left(target, [values[moment] for moment in moments])
+    return path < SUM_LEAVES < _left(target, [values[rows] - values[past]])
+
+
+def _left(target: np.ndarray, parts: list[np.ndarray]) -> float:
+    """Share of the variance of a target (rows, k) that a regression on some columns leaves."""
+    design = np.concatenate([np.ones((len(target), 1)), *parts], axis=1)
     error = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
-    return bool(np.square(error).sum() < SUM_LEAVES * np.square(target - target.mean(0)).sum())
+    return float(np.square(error).sum() / max(np.square(target - target.mean(0)).sum(), 1e-12))
 
 
 def moves_smoothly(values: np.ndarray) -> bool:
