@@ -127,4 +127,3 @@ def test_a_path_adds_up_to_a_position_and_not_to_what_goes_along_with_it():
     adds_up = lambda own, other: path_adds_up_to(made[own], made[other], first, last, rows)  # noqa: E731
     assert adds_up("position", "velocity")
     assert not adds_up("position", "beside") and not adds_up("beside", "position")
-    assert not adds_up("velocity", "beside")
