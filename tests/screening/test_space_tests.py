@@ -187,3 +187,38 @@ def test_regular_lengths():
     assert regular_length(regular[:5]) == 0  # too few
     assert regular_length(np.sort(np.random.default_rng(0).choice(999, 40, replace=False))) == 0
     assert not is_coarse(np.random.default_rng(0).integers(0, 9, (500, 1)).astype(float))
+
+
+def test_a_label_that_comes_in_some_trials_at_a_fixed_time_is_found():
+    """Before: no channel was."""
+
+    def make(rng):
+        trials = STEPS // 50
+        since, rewarded = np.tile(np.arange(50), trials), np.repeat(rng.random(trials) < 0.5, 50)
+        reward = (rewarded & (since >= 35)).astype(int)
+        clean = np.concatenate([np.repeat(reward[:, None], 8, 1), np.repeat((since >= 35)[:, None], 8, 1)], axis=1)
+        return clean + 0.8 * rng.standard_normal(clean.shape), reward, np.repeat(np.arange(trials), 50)
+
+    for seed in range(2):
+        X, reward, epochs = make(np.random.default_rng([32, seed]))
+        recording = asc.Recording(X, pd.DataFrame({"reward": reward}), epochs=epochs)
+        called = asc.screen(recording, {"reward": asc.Discrete("reward", 1)}).calls["called"].to_numpy(bool)
+        assert called[:8].all() and called[8:].sum() <= 1  # the others respond to the time in the trial
+
+
+def test_which_two_labels_go_together_is_not_called_for_a_third():
+    """Before: 0.20."""
+
+    def make(rng):
+        held = lambda time: np.repeat(rng.integers(0, 2, STEPS // time + 1), time)[:STEPS]  # noqa: E731
+        a, b, other = held(15), held(20), held(17)
+        same = (a == b).astype(int)
+        context = np.where(held(40) == 1, same, other)
+        clean = np.repeat(np.stack([same, context], 1), 10, axis=1)
+        truth = {"a": np.arange(20) < 10, "b": np.arange(20) < 10, "context": np.arange(20) >= 10}
+        labels = {"a": a, "b": b, "context": context}
+        X = clean + 0.6 * rng.standard_normal(clean.shape)
+        return X, labels, {name: asc.Discrete(name, 1) for name in labels}, truth
+
+    wrong, power, _ = rates(make)
+    assert wrong < 0.06 and power > 0.95

@@ -55,6 +55,8 @@ OUTLASTING = (5.0, 20.0)
 """Time steps over which functions of variables that channels respond to late are averaged."""
 CHANGES = 4
 """Slow cosines of time, of which changes of tuning through the session are made."""
+SELDOM_ON = 0.35
+"""Share of time steps at one of its two values, below which a variable is on and off."""
 MOST_PAIRED = 4
 """Variables of a space, any two of which are looked at together."""
 
@@ -117,6 +119,21 @@ class Variable:
         largest = np.sort(change)[::-1]
         few = np.searchsorted(np.cumsum(largest), 0.95 * largest.sum()) < IN_FEW * len(change)
         return bool(change.mean() > AT_ONCE * over_eight or few)
+
+    @cached_property
+    def on_and_off(self) -> bool:
+        """Whether it has two values, and one of them seldom, as what comes in some trials and in others does not:
+        the time since it changed then is what it says.
+
+        >>> on = np.arange(1000) % 100 < 10
+        >>> make = lambda on: Variable(np.stack([on, ~on], 1) - 0.5, True, np.arange(1000), 1, True)
+        >>> make(on).on_and_off, make(np.arange(1000) % 100 < 50).on_and_off
+        (True, False)
+        """
+        if not self.categorical:
+            return False
+        count = np.unique(self.values, axis=0, return_counts=True)[1]
+        return len(count) == 2 and bool(count.min() < SELDOM_ON * count.sum())
 
     @cached_property
     def _quantiles(self) -> np.ndarray:
@@ -308,7 +325,8 @@ class Question:
         values, where they change seldom, and of its epoch, where there are many."""
         many = len(epoch_starts(self.first)) >= MANY and not self.is_time_in_epoch
         held = run_starts(self.space.values, self.first) if self._any_change is None else self._any_change
-        return [held] * self.space.seldom + [self.first] * many
+        locked = self.space.seldom and not self.space.on_and_off
+        return [held] * locked + [self.first] * many
 
     @cached_property
     def _any_change(self) -> np.ndarray | None:

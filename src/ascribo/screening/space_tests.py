@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from threading import RLock
 
 import numpy as np
@@ -30,6 +31,7 @@ from .diagnostics import (
     TOO_QUIET,
     Hidden,
     Note,
+    explained_by,
     hidden_components,
     moves_with_hidden,
     note_functions,
@@ -42,7 +44,7 @@ from .questions import Question, Variable
 from .regression import Penalties, Residuals, Sums, block_sums, choose_penalties, fit_residuals
 from .slow_responses import slow_question, slower_channels
 from .space_result import SpaceTest, empty_test, space_test
-from .variables import make_variables, split_blocks, too_slow
+from .variables import joint_labels, make_variables, split_blocks, too_slow
 from .velocity import make_velocity, moves_smoothly, path_adds_up_to, path_tells, velocity_note
 
 __all__ = ["most_time_steps", "screen_spaces"]
@@ -205,6 +207,7 @@ class _Everything:
             elif variable.innovation and path_adds_up_to(variable, each, self.first, self.last, few):
                 others[other] = replace(each, path=False, late=(), early=())
                 notes.append(Note(name, "a change", ITS_CHANGE.format(other=other)))
+        others |= self._pairs(variable, others)
         question, left = self._residuals(name, others, same, blocks, notes)
         if question.is_time_in_epoch:
             notes.append(Note(name, "time in trial", TIME_IN_TRIAL))
@@ -219,6 +222,16 @@ class _Everything:
         self._note(test, variable, notes)
         level = level_scores(variable, self.scores, blocks)
         return replace(test, notes=notes, level=level)
+
+    def _pairs(self, variable: Variable, others: Mapping[str, Variable]) -> dict[str, Variable]:
+        """Pairs of labels of two other spaces as spaces of their own, unless they tell the one asked about."""
+        found = {}
+        for a, b in combinations(others, 2):
+            pair = joint_labels(others[a], others[b], self.first, self.known)
+            told = pair and explained_by(pair.values[self.known], variable.values[self.known])
+            if pair is not None and told < FUNCTION:
+                found[f"{a} and {b}"] = pair
+        return found
 
     def _beyond_velocity(
         self,

@@ -24,7 +24,7 @@ from .measurement_error import measurement_noise, smooth_jointly
 from .questions import FAR, MANY, Question, Variable, choose_lag, run_starts
 from .regression import Parts, block_sums, put_together, residual_products
 
-__all__ = ["FEWEST", "SHORTEST", "make_variable", "make_variables", "split_blocks", "too_slow"]
+__all__ = ["FEWEST", "SHORTEST", "joint_labels", "make_variable", "make_variables", "split_blocks", "too_slow"]
 
 BLOCKS, MOST_BLOCKS = 20, 60
 """Blocks of time; and the most in short recordings, where few blocks leave too much to chance."""
@@ -51,6 +51,8 @@ LOOKED_AT = 5_000
 SHORT_TRIAL = 5
 """Time steps that a trial lasts at least."""
 LABELS = 40
+MOST_PAIRS = 24
+"""Pairs of two spaces' labels, at most, that are conditioned on."""
 FEW_VALUES = 5
 """Values up to which a variable is taken for labels: as numbers, events that are rare lie many standard deviations
 off, and all their smooth functions are one and the same."""
@@ -204,6 +206,18 @@ def make_variable(
         if _has_innovation(own, rows, first):
             return own
     return replace(own, innovation=False)
+
+
+def joint_labels(one: Variable, two: Variable, first: np.ndarray, known: np.ndarray) -> Variable | None:
+    """The pairs of two labels as labels of their own: channels may tell which two go together. None where they are
+    no labels, or too many."""
+    if not (one.categorical and two.categorical):
+        return None
+    different, which = np.unique(np.concatenate([one.values, two.values], axis=1), axis=0, return_inverse=True)
+    if len(different) > MOST_PAIRS:
+        return None
+    pairs = dummies((which.reshape(-1, 1) == np.arange(len(different))).astype(float), LABELS)
+    return make_variable(pairs, True, one.seldom and two.seldom, first, known)
 
 
 def _has_innovation(own: Variable, rows: np.ndarray, first: np.ndarray) -> bool:
