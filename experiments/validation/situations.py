@@ -65,6 +65,7 @@ WARNINGS = (
     "a change",
     "lost at times",
     "one thing twice",
+    "another ahead",
     "another cut off",
     "measured coarsely",
     "measured seldom",

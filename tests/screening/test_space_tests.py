@@ -105,8 +105,9 @@ def test_channels_ahead_of_one_variable_are_not_called_for_another():
         X, truth = channels(rng, {"a": a, "b": b, "hidden": wander(rng)})
         return X, {"a": np.roll(a, 5), "b": b}, follow("a", "b"), truth
 
-    wrong, power, _ = rates(make)
+    wrong, power, kinds = rates(make)
     assert wrong < 0.06 and power > 0.95
+    assert all(("b", "another ahead") in each and ("a", "another ahead") not in each for each in kinds)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.03])

@@ -19,7 +19,7 @@ from .diagnostics import (
     tuning_changes,
 )
 from .features import earlier
-from .late_responses import LATE_RESPONSES, early_leads, late_lags
+from .late_responses import ANOTHER_AHEAD, LATE_RESPONSES, early_leads, late_lags
 from .questions import Variable
 from .variables import FEWEST, SHORTEST
 
@@ -83,7 +83,10 @@ def first_look(
             out[name] = replace(out[name], past=earlier(first, lag), lag=lag, late=lags)
             notes.append(Note(name, "late responses", LATE_RESPONSES.format(found=channels, longest=lags[-1])))
     for name, (leads, _) in early.items():
-        out[name] = replace(out[name], early=leads)
+        if leads:
+            out[name] = replace(out[name], early=leads)
+            text = ANOTHER_AHEAD.format(other=name, longest=leads[-1])
+            notes += [Note(other, "another ahead", text) for other in variables if other != name]
     for name in variables:
         told = [pair for pair, share in functions.items() if share > RELATED and name in pair]
         if told and not variables[name].categorical and is_coarse(variables[name].values):

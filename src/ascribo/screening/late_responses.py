@@ -16,7 +16,7 @@ from scipy import special
 from .features import trend
 from .questions import Variable, epoch_clock
 
-__all__ = ["LATE_RESPONSES", "early_leads", "late_lags"]
+__all__ = ["ANOTHER_AHEAD", "LATE_RESPONSES", "early_leads", "late_lags"]
 
 LAGS = (2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 27, 32)
 """Lags, in time steps, that are looked at."""
@@ -32,6 +32,12 @@ RIDGE = 1e-3
 LATE_RESPONSES = (
     "{found} channels tell more of what it was up to {longest} time steps ago than of what it is now: they respond "
     "late. What is new in it since before then was asked about, and other spaces given its values then."
+)
+
+ANOTHER_AHEAD = (
+    "channels run ahead of {other!r}, by up to {longest} time steps, so its values then were conditioned on. That "
+    "is right if they foretell it, or if it was reported late. If they drive it, as a cursor is driven by the cells "
+    "that it is decoded from, those that do may be called for this one."
 )
 
 
