@@ -36,8 +36,8 @@ LATE_RESPONSES = (
 
 ANOTHER_AHEAD = (
     "channels run ahead of {other!r}, by up to {longest} time steps, so its values then were conditioned on. That "
-    "is right if they foretell it, or if it was reported late. If they drive it, as a cursor is driven by the cells "
-    "that it is decoded from, those that do may be called for this one."
+    "is right if they foretell it, or if it was reported late. If they drive it, as a cursor is driven by the "
+    "cells that it is decoded from, those that do may be called for this one."
 )
 
 
