@@ -228,8 +228,7 @@ class _Everything:
         found = {}
         for a, b in combinations(others, 2):
             pair = joint_labels(others[a], others[b], self.first, self.known)
-            told = pair and explained_by(pair.values[self.known], variable.values[self.known])
-            if pair is not None and told < FUNCTION:
+            if pair and explained_by(pair.values[self.known], variable.values[self.known]) < FUNCTION:
                 found[f"{a} and {b}"] = pair
         return found
 
