@@ -118,12 +118,14 @@ def test_a_path_adds_up_to_a_position_and_not_to_what_goes_along_with_it():
     for t in range(1, steps):  # drawn to the middle, so that it is not slow
         position[t] = 0.95 * position[t - 1] + velocity[t]
     beside = 0.85 * position / position.std() + 0.5 * np.cumsum(rng.standard_normal(steps)) / 40
-    first, last, known = np.zeros(steps, int), np.full(steps, steps - 1), np.ones(steps, bool)
+    late = np.roll(position, 3)
+    first, known = np.zeros(steps, int), np.ones(steps, bool)
     made = {
         name: make_variable(standardise(own[:, None]), False, False, first, known)
-        for name, own in {"position": position, "velocity": velocity, "beside": beside}.items()
+        for name, own in {"position": position, "velocity": velocity, "beside": beside, "late": late}.items()
     }
     rows = np.arange(steps)
-    adds_up = lambda own, other: path_adds_up_to(made[own], made[other], first, last, rows)  # noqa: E731
+    adds_up = lambda own, other: path_adds_up_to(made[own], made[other], rows)  # noqa: E731
     assert adds_up("position", "velocity")
     assert not adds_up("position", "beside") and not adds_up("beside", "position")
+    assert not adds_up("late", "position") and not adds_up("position", "late")

@@ -204,7 +204,7 @@ class _Everything:
             if path_tells(variable, each, self.first, self.last, few):
                 others[other] = replace(each, path=False)
                 notes.append(Note(name, "a change", A_CHANGE.format(other=other)))
-            elif variable.innovation and path_adds_up_to(variable, each, self.first, self.last, few):
+            elif variable.innovation and path_adds_up_to(variable, each, few):
                 others[other] = replace(each, path=False, late=(), early=())
                 notes.append(Note(name, "a change", ITS_CHANGE.format(other=other)))
         others |= self._pairs(variable, others)

@@ -14,7 +14,7 @@ __all__ = ["make_velocity", "moves_smoothly", "path_adds_up_to", "path_tells", "
 PATH_LEAVES, PRESENT_LEAVES = 0.2, 0.5
 """A variable is the change of another if the other's path leaves less of it, and its present more."""
 SUM_LEAVES = 0.5
-"""Another variable's path tells what is new in one if it leaves less of it."""
+"""Another variable's path adds up to what is new in one if it leaves less of it."""
 GOES_ON = 0.5
 """Correlation of neighbouring changes from which on a variable has a velocity."""
 NOTHING_ELSE = 0.1
@@ -38,18 +38,17 @@ def path_tells(own: Variable, other: Variable, first: np.ndarray, last: np.ndarr
     return path < PATH_LEAVES and present > PRESENT_LEAVES
 
 
-def path_adds_up_to(own: Variable, other: Variable, first: np.ndarray, last: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether another variable's path around the present tells what is new in one, as that of its velocity does if
-    the past lies but a few time steps back: nothing would be left to ask about. What merely goes along with it
-    changes as it does; a velocity's own change says little."""
+def path_adds_up_to(own: Variable, other: Variable, rows: np.ndarray) -> bool:
+    """Whether another variable's path tells what is new in one by its sum since the past, as that of its velocity
+    does: with the path nothing would be left to ask about.
+
+    rows : some time steps.
+    """
     if other.categorical:
         return False
-    values, past = other.narrow(8), own.past[rows]
+    total, past = np.cumsum(other.narrow(8), axis=0), own.past[rows]
     target = own.narrow(8)[rows] - own.narrow(8)[past]
-    moments = [rows, *(np.maximum(rows - lag, first[rows]) for lag in AROUND)]
-    moments += [np.minimum(rows + lag, last[rows]) for lag in AROUND]
-    path = _left(target, [values[moment] for moment in moments])
-    return path < SUM_LEAVES < _left(target, [values[rows] - values[past]])
+    return _left(target, [total[rows] - total[past]]) < SUM_LEAVES
 
 
 def _left(target: np.ndarray, parts: list[np.ndarray]) -> float:
