@@ -50,7 +50,8 @@ FEW_BLOCKS = 15
 Problem = dict[str, str]
 
 NOTE_TITLES = {
-    "a change": "{name} is a change of another variable",
+    "a change": "{name} is a change of another variable, or another is its change",
+    "another ahead": "channels run ahead of a variable beside {name}, or drive it",
     "another cut off": "a variable beside {name} seems to be cut off",
     "changes too seldom": "{name} changes too seldom",
     "channels ahead": "channels run ahead of {name}",
@@ -58,6 +59,8 @@ NOTE_TITLES = {
     "hidden company": "something hidden may move with {name}",
     "lost at times": "the tracker of {name} seems to be lost at times",
     "many labels": "{name} has many labels",
+    "measured coarsely": "{name} was rounded to few values",
+    "measured seldom": "{name} was measured only now and then",
     "measured with error": "{name} was measured with error",
     "nearly a function": "another variable tells nearly all of {name}",
     "no innovation": "{name} goes on as its past says",
@@ -70,6 +73,7 @@ NOTE_TITLES = {
     "too quiet": "some channels are too quiet to be asked about {name}",
     "too short": "the recording is short for {name}",
     "too slow": "{name} is slow",
+    "trials not given": "{name} changes with trials that were not given",
     "tuning changes": "tuning to {name} changes in the course of the recording",
 }
 """What the kinds of notes of `ascribo.screening` are called here, where a reader meets them for the first time."""
