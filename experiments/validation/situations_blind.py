@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.validation.situations_data import CHANNELS, Rng, Situation, filtered, unit
+from experiments.validation.situations_data import CHANNELS, Rng, Situation, filtered, registry, unit
 
 __all__ = ["BLIND"]
 
@@ -19,14 +19,7 @@ BLIND: dict[str, Callable[[Rng], Situation]] = {}
 STEPS = 8_000
 
 
-def blind(name: str):
-    """Register a generator under the name that tables show."""
-
-    def register(make):
-        BLIND[name] = make
-        return make
-
-    return register
+blind = registry(BLIND)
 
 
 def _slow(rng: Rng, time: float, columns: int = 1) -> np.ndarray:

@@ -23,6 +23,7 @@ __all__ = [
     "noisy",
     "ornstein",
     "recorded",
+    "registry",
     "signals",
     "three",
     "tuned",
@@ -47,14 +48,28 @@ SITUATIONS: dict[str, Callable[[Rng], Situation]] = {}
 """Name -> generator."""
 
 
-def situation(name: str):
-    """Register a generator under the name that tables show."""
+def registry(situations: dict[str, Callable[[Rng], Situation]]):
+    """A decorator that registers a generator in a set of situations, under the name that tables show.
 
-    def register(make):
-        SITUATIONS[name] = make
-        return make
+    >>> some = {}
+    >>> situation = registry(some)
+    >>> @situation("nothing happens")
+    ... def _nothing(rng): ...
+    >>> list(some)
+    ['nothing happens']
+    """
 
-    return register
+    def named(name: str):
+        def register(make: Callable[[Rng], Situation]):
+            situations[name] = make
+            return make
+
+        return register
+
+    return named
+
+
+situation = registry(SITUATIONS)
 
 
 def unit(values: np.ndarray) -> np.ndarray:

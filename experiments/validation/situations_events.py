@@ -21,6 +21,7 @@ from experiments.validation.situations_data import (
     filtered,
     noisy,
     ornstein,
+    registry,
     signals,
     tuned,
     unit,
@@ -32,14 +33,7 @@ EVENTS: dict[str, Callable[[Rng], Situation]] = {}
 """Name -> generator."""
 
 
-def events(name: str):
-    """Register a generator under the name that tables show."""
-
-    def register(make):
-        EVENTS[name] = make
-        return make
-
-    return register
+events = registry(EVENTS)
 
 
 def _with_events(rng: Rng, rate: float, decay: float) -> Situation:

@@ -22,6 +22,7 @@ from experiments.validation.situations_data import (
     noisy,
     ornstein,
     recorded,
+    registry,
     signals,
     three,
     unit,
@@ -34,14 +35,7 @@ FURTHER: dict[str, Callable[[Rng], Situation]] = {}
 """Name -> generator."""
 
 
-def further(name: str):
-    """Register a generator under the name that tables show."""
-
-    def register(make):
-        FURTHER[name] = make
-        return make
-
-    return register
+further = registry(FURTHER)
 
 
 @further("noise of the channels is slow (AR 0.95)")

@@ -21,6 +21,7 @@ from experiments.validation.situations_data import (
     filtered,
     noisy,
     ornstein,
+    registry,
     tuned,
     unit,
 )
@@ -33,14 +34,7 @@ NOISE = 6.0
 """Standard deviation of much noise, where that of the signal is one."""
 
 
-def history(name: str):
-    """Register a generator under the name that tables show."""
-
-    def register(make):
-        HISTORIES[name] = make
-        return make
-
-    return register
+history = registry(HISTORIES)
 
 
 def _bump(centre: float, width: float) -> np.ndarray:

@@ -20,6 +20,7 @@ from experiments.validation.situations_data import (
     filtered,
     noisy,
     ornstein,
+    registry,
     tuned,
     unit,
 )
@@ -30,14 +31,7 @@ LATE: dict[str, Callable[[Rng], Situation]] = {}
 """Name -> generator."""
 
 
-def late(name: str):
-    """Register a generator under the name that tables show."""
-
-    def register(make):
-        LATE[name] = make
-        return make
-
-    return register
+late = registry(LATE)
 
 
 def _before(values: np.ndarray, lag: int) -> np.ndarray:

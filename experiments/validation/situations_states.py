@@ -25,6 +25,7 @@ from experiments.validation.situations_data import (
     noisy,
     ornstein,
     recorded,
+    registry,
     tuned,
     unit,
     walk,
@@ -38,14 +39,7 @@ TRIAL, PAUSE = 50, 15
 """Time steps of a trial, and of the pause at its end."""
 
 
-def state(name: str):
-    """Register a generator under the name that tables show."""
-
-    def register(make):
-        STATES[name] = make
-        return make
-
-    return register
+state = registry(STATES)
 
 
 for _name, _time in {"slow": 200, "fast": 15}.items():

@@ -301,10 +301,10 @@ def held_steps(values: np.ndarray) -> np.ndarray:
         begin, end = begin[long], end[long]
         ended = end < len(column)
         moves = np.abs(change[np.isfinite(change) & (change != 0)])
-        different = len(
-            np.unique(column[begin])
-        )  # one and the same value, as at the end of a scale, is no last one
-        if ended.sum() < FEWEST_HELD or len(moves) < len(column) / 2 or different < len(begin) / 2:
+        different = len(np.unique(column[begin]))
+        if ended.sum() < FEWEST_HELD or len(moves) < len(column) / 2:
+            continue
+        if different < len(begin) / 2:  # one and the same value, as at the end of a scale, is no last one
             continue
         leaps = np.abs(column[end[ended]] - column[end[ended] - 1])
         if np.nanmedian(leaps) > LEAP_ON * np.median(moves):
@@ -342,7 +342,7 @@ def regular_length(begin: np.ndarray) -> int:
     0
     """
     lasts = np.diff(begin)[1:]  # the first may have begun before the recording
-    if len(lasts) + 2 < FEWEST_STRETCHES or not len(lasts):
+    if len(begin) < FEWEST_STRETCHES:
         return 0
     length = int(np.gcd.reduce(lasts))
     alike = np.mean(lasts == length)

@@ -71,9 +71,7 @@ def first_look(
     functions, late, early, changed = side_by_side(
         lambda: table_of_functions(values),
         lambda: _of_each(lambda name: late_lags(variables[name], some, first, few), timed),
-        lambda: _of_each(
-            lambda name: early_leads(variables[name], some[::2], last, few[::2]), () if alone else timed
-        ),
+        lambda: _of_each(ahead, () if alone else timed),
         lambda: _of_each(changes, tuned),
     )
     out, notes = dict(variables), []
