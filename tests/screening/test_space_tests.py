@@ -223,3 +223,25 @@ def test_which_two_labels_go_together_is_not_called_for_a_third():
 
     wrong, power, _ = rates(make)
     assert wrong < 0.06 and power > 0.95
+
+
+def test_what_moves_more_one_way_loses_nothing():
+    """How far a variable moved is conditioned on; of what jumps up and falls slowly that says all. Before: 0.94."""
+
+    def make(rng):
+        jumps = (rng.random(STEPS) < 0.02) * rng.exponential(1, STEPS)
+        level = np.zeros(STEPS)
+        for t in range(1, STEPS):
+            level[t] = 0.95 * level[t - 1] + jumps[t]
+        clean = np.concatenate(
+            [np.repeat(0.35 * level[:, None] / level.std(), 16, 1), np.zeros((STEPS, 8))], axis=1
+        )
+        return (
+            clean + rng.standard_normal(clean.shape),
+            {"level": level},
+            follow("level"),
+            {"level": np.arange(24) < 16},
+        )
+
+    wrong, power, _ = rates(make, 3)
+    assert wrong < 0.06 and power == 1.0

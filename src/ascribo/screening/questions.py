@@ -55,6 +55,8 @@ OUTLASTING = (5.0, 20.0)
 """Time steps over which functions of variables that channels respond to late are averaged."""
 CHANGES = 4
 """Slow cosines of time, of which changes of tuning through the session are made."""
+ONE_SIDED = 0.1
+"""Share of a variable's moves that their size tells, from which on it moves more one way than the other."""
 SELDOM_ON = 0.35
 """Share of time steps at one of its two values, below which a variable is on and off."""
 MOST_PAIRED = 4
@@ -277,7 +279,7 @@ class Question:
                 given.append(each.columns[before].reshape(len(rows), -1))
                 joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(16), 0.5, 4.0))
-            if not (self.space.categorical or self.space.seldom):
+            if self.either_way:
                 given.append(self._waves_of_change(rows)[0])
         return given + self._clocks(rows)
 
@@ -372,8 +374,22 @@ class Question:
         if self.history is not None:
             out.append(products(own[rows], self.history.recent[rows][:, :INTERACTING]))
         if self.space.innovation and not self.space.categorical:
-            out.append(self._waves_of_change(rows)[1])
+            cosines, sines = self._waves_of_change(rows)
+            out += [sines] if self.either_way else [cosines, sines]
         return out
+
+    @cached_property
+    def either_way(self) -> bool:
+        """Whether the space's variables move step by step, and as far one way as the other: then how far they moved
+        says nothing of which way. Of what jumps up and falls slowly, or of single events, it would say all."""
+        if self.space.categorical or self.space.seldom or self.space.abrupt:
+            return False
+        few = np.arange(0, len(self.first), max(1, len(self.first) // 5_000))
+        moved = self.space.columns[few] - self.space.columns[self.space.past[few]]
+        design = np.concatenate([np.ones((len(few), 1)), self._waves_of_change(few)[0]], axis=1)
+        left = moved - design @ np.linalg.lstsq(design, moved, rcond=None)[0]
+        whole = np.square(moved - moved.mean(0)).sum()
+        return bool(np.square(left).sum() > (1 - ONE_SIDED) * whole)
 
     def _waves_of_change(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and sines of how the space's variables have changed since their past, (rows, waves) each.
