@@ -18,7 +18,7 @@ from .diagnostics import (
     table_of_functions,
     tuning_changes,
 )
-from .features import earlier
+from .features import averages, earlier
 from .late_responses import ANOTHER_AHEAD, LATE_RESPONSES, early_leads, late_lags
 from .questions import Variable
 from .variables import FEWEST, SHORTEST
@@ -27,6 +27,8 @@ __all__ = ["LOOKED_AT", "FirstLook", "first_look"]
 
 LOOKED_AT = 5_000
 """Time steps that are looked at."""
+OUTLASTING = (5.0, 20.0)
+"""Time steps over which functions of variables that channels respond to late are averaged."""
 RELATED = 0.1
 """Share of a space that another must tell for it to matter how coarsely that was measured."""
 Found = TypeVar("Found")
@@ -78,7 +80,9 @@ def first_look(
     for name, (lags, channels) in late.items():
         if lags:  # what is new in it is new since before then
             lag = out[name].lag + lags[-1]
-            out[name] = replace(out[name], past=earlier(first, lag), lag=lag, late=lags)
+            functions_of_it = out[name].functions(np.arange(len(first)), 4, 3.0)
+            told = averages(functions_of_it, OUTLASTING, first)  # by what outlasts it
+            out[name] = replace(out[name], past=earlier(first, lag), lag=lag, late=lags, averages=tuple(told))
             notes.append(Note(name, "late responses", LATE_RESPONSES.format(found=channels, longest=lags[-1])))
     for name, (leads, _) in early.items():
         if leads:

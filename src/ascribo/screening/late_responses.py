@@ -90,7 +90,7 @@ def early_leads(
     later it is what they tell of now, and the number of these channels. last : the last step of each step's epoch.
     """
     end = len(last) - 1  # looked at backwards in time, they respond late
-    backwards = replace(variable, values=variable.values[::-1], _visited={}, _averages={}, _knots_by_number={})
+    backwards = replace(variable, values=variable.values[::-1], _visited={}, _knots_by_number={})
     return late_lags(backwards, scores[::-1], end - last[::-1], end - rows[::-1])
 
 

@@ -9,7 +9,7 @@ stands for what is hidden; and so is slow drift.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from .channel_past import ENOUGH, History
-from .features import as_slice, averages, earlier, epoch_starts, hats, products, trend, waves
+from .features import as_slice, earlier, epoch_starts, hats, products, trend, waves
 from .regression import Parts, put_together
 
 __all__ = [
@@ -51,8 +51,6 @@ MANY = 20
 """Epochs from which on the time since their start is conditioned on."""
 CLOCK_LEAVES = 0.2
 """Share of a variable that the time since an epoch's start leaves, below which it is that time, more or less."""
-OUTLASTING = (5.0, 20.0)
-"""Time steps over which functions of variables that channels respond to late are averaged."""
 CHANGES = 4
 """Slow cosines of time, of which changes of tuning through the session are made."""
 ONE_SIDED = 0.1
@@ -72,7 +70,8 @@ class Variable:
     its present is conditioned on, since its path tells that one. wanders : True if channels' tuning to it changes
     through the session: as another space, its functions are conditioned on as they change. late : time steps after
     which channels respond to it, see `late_responses`; `past` lies before them. early : time steps by which they
-    run ahead of it; as another space, its values then are conditioned on.
+    run ahead of it; as another space, its values then are conditioned on. averages : of functions of the values up
+    to each step, (time, columns) for each decay time, if channels respond to it late.
     """
 
     values: np.ndarray
@@ -85,8 +84,8 @@ class Variable:
     wanders: bool = False
     late: tuple[int, ...] = ()
     early: tuple[int, ...] = ()
+    averages: Sequence[np.ndarray] = ()
     _visited: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict, repr=False, compare=False)
-    _averages: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     _knots_by_number: dict[int, list[np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
 
     def narrow(self, most: int) -> np.ndarray:
@@ -154,12 +153,6 @@ class Variable:
         if self.categorical:
             return own
         return np.concatenate([own, waves(own, count, 0.5, high)], axis=1, dtype=np.float32)
-
-    def past_averages(self, first: np.ndarray) -> np.ndarray:
-        """Exponential averages of functions of the values up to each time step: (decay time, time, columns)."""
-        if "averages" not in self._averages:
-            self._averages["averages"] = averages(self.functions(np.arange(len(first)), 4, 3.0), OUTLASTING, first)
-        return self._averages["averages"]
 
     def fine_functions(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Features that any function of the values is made of, as far as possible.
@@ -236,7 +229,11 @@ class Question:
 
     def parts(self, rows: np.ndarray) -> Parts:
         """All that the regressions are made of, at some time steps."""
-        given, past = self.given(rows), []
+        given, past, features = self.given(rows), [], self._features(rows)
+        if self.space.innovation and not self.space.categorical:
+            cosines, sines = self._waves_of_change(rows)
+            (given if self.either_way else features).append(cosines)
+            features.append(sines)
         if self.history is not None:
             flat, recent = self.history.averages[rows].reshape(len(rows), -1), self.history.recent[rows]
             past += [flat, waves(flat, self.count(6), 0.1, 1.5)]
@@ -248,7 +245,7 @@ class Question:
                 joined = np.concatenate([values, recent[:, :6]], axis=1)
                 past.append(products(waves(values, self.count(4), 0.5, 4.0, seed=3), recent[:, :4]))
                 past.append(waves(joined, self.count(10), 0.3, 2.0, seed=2))
-        return put_together(given, past, self._features(rows), self.channels[as_slice(rows)])
+        return put_together(given, past, features, self.channels[as_slice(rows)])
 
     def given(self, rows: np.ndarray) -> list[np.ndarray]:
         """What is conditioned on but the past of the channels, at some time steps: drift, and functions of
@@ -279,8 +276,6 @@ class Question:
                 given.append(each.columns[before].reshape(len(rows), -1))
                 joint.append(each.columns[index])
             given.append(waves(np.concatenate(joint, axis=1), self.count(16), 0.5, 4.0))
-            if self.either_way:
-                given.append(self._waves_of_change(rows)[0])
         return given + self._clocks(rows)
 
     def _functions(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
@@ -289,7 +284,7 @@ class Question:
         late = [other.fine_functions(self._before(rows, lag), self.count(16)) for lag in other.late]
         early = [other.fine_functions(self._after(rows, lead), self.count(16)) for lead in other.early]
         if other.late and not other.abrupt:  # and what outlasts it
-            late += [each[rows] for each in other.past_averages(self.first)]
+            late += [each[rows] for each in other.averages]
         return [other.fine_functions(rows, self.count(24)), *changing, *late, *early]
 
     def _history_of(self, other: Variable, rows: np.ndarray) -> list[np.ndarray]:
@@ -373,9 +368,6 @@ class Question:
             out.append(self._joint_waves(own[rows], rows))
         if self.history is not None:
             out.append(products(own[rows], self.history.recent[rows][:, :INTERACTING]))
-        if self.space.innovation and not self.space.categorical:
-            cosines, sines = self._waves_of_change(rows)
-            out += [sines] if self.either_way else [cosines, sines]
         return out
 
     @cached_property

@@ -57,24 +57,20 @@ class SpaceTest:
         return "" if self.question != "none" else " ".join(note.text for note in self.notes)
 
 
-def _as_expected(forms: np.ndarray, found: np.ndarray, left: Residuals, steps: int) -> np.ndarray:
+def _as_expected(forms: np.ndarray, along: np.ndarray, left: Residuals, steps: int) -> np.ndarray:
     """By how much a statistic is too sure of itself, at most 1: (smoothness, channel).
 
     A cell that fires seldom may by chance never do so at any of a few events. Then its products with them are
     small and all alike, block after block, and turning signs takes this for certain, though it says little. So
     the products along the direction that was found are compared with what they would be, were channel and features
-    independent: their variances multiplied. forms, found : of `space_test`.
+    independent: their variances multiplied. forms, along : of `space_test`.
     """
-    out = np.ones(found.shape)
     spread = left.squares.sum(0) / steps**2  # of a mean over time of products with something of variance one
-    for k, (whiten, variances) in enumerate(zip(left.whitening, left.variances, strict=True)):
-        along = left.by_block.sum(0).T @ whiten  # (channel, feature)
-        size = np.maximum(np.square(along).sum(1), 1e-300)
-        expected = np.square(along) @ variances / size * spread
-        pulls = forms[k].sum(2)
-        seen = np.square(pulls).sum(1) / np.maximum(pulls.sum(1), 1e-300)
-        out[k] = np.minimum(1, LESS * seen / np.maximum(expected, 1e-300))
-    return out
+    share = np.square(along) / np.maximum(np.square(along).sum(2, keepdims=True), 1e-300)
+    expected = np.einsum("scf,sf->sc", share, np.stack(left.variances)) * spread
+    pulls = forms.sum(3)
+    seen = np.square(pulls).sum(2) / np.maximum(pulls.sum(2), 1e-300)
+    return np.minimum(1, LESS * seen / np.maximum(expected, 1e-300))
 
 
 def empty_test(name: str, channels: int, notes: list[Note]) -> SpaceTest:
@@ -94,8 +90,9 @@ def space_test(
     forms = np.stack(
         [quadratic_form(by_block / size, each) for each, size in zip(left.whitening, sizes, strict=True)]
     )
-    found = np.stack([np.square(by_block.sum(0).T @ each).sum(1) for each in left.whitening])
-    p = p_values(forms, found * _as_expected(forms, found, left, steps), flips)
+    along = np.stack([by_block.sum(0).T @ each for each in left.whitening])  # (smoothness, channel, feature)
+    found = np.square(along).sum(2)
+    p = p_values(forms, found * _as_expected(forms, along, left, steps), flips)
     expected = by_chance(np.einsum("ckk->ck", forms[0]), 1 - left.explained)
     score = found[0] - expected
     pull = 2 * forms[0].sum(2)
